@@ -12,7 +12,7 @@ use sederunt_agents::teacher::Teacher;
 use sederunt_core::engine::{Engine, LessonSearch};
 use sederunt_core::feedback::capture::Signal;
 use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State as Standing};
-use sederunt_core::lesson::{Body, Category, Effect, Lesson, Polarity, State, id_of};
+use sederunt_core::lesson::{Category, EffectCounts, Lesson, LessonBody, Polarity, State, id_of};
 use sederunt_core::store::{Change, Record};
 use serde_json::{Value, json};
 
@@ -96,8 +96,8 @@ fn lesson(n: usize, now: sederunt_core::Timestamp) -> Lesson {
         created_at: now,
         updated_at: now,
         version: 0,
-        effect: Effect::default(),
-        body: Body {
+        effect: EffectCounts::default(),
+        body: LessonBody {
             text,
             category: Category::Error,
             trigger: None,
@@ -155,11 +155,14 @@ async fn sweep(engine: &Engine, silent: usize) -> Result<f64> {
     let thumb = |n: usize| {
         let wish = sederunt_core::feedback::capture::Capture {
             signal: Some(Signal::Down),
-            words: sederunt_core::feedback::capture::Words { context: Some(words(n)), ..Default::default() },
+            words: sederunt_core::feedback::capture::FeedbackText {
+                context: Some(words(n)),
+                ..Default::default()
+            },
             ..Default::default()
         };
         let (signal, judged) = sederunt_core::feedback::capture::judge(&owner, wish, None)?;
-        let sederunt_core::feedback::capture::Judged::Accepted(body) = judged else {
+        let sederunt_core::feedback::capture::CaptureJudgement::Accepted(body) = judged else {
             anyhow::bail!("a vague thumb")
         };
         let (id, author) = (format!("fb_{n}"), None);

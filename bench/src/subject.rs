@@ -10,7 +10,7 @@ use sederunt_core::ids::SessionId;
 use sederunt_core::json::Json;
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::session::{SessionType, SourceKind};
-use sederunt_core::store::{Change, Guard, On, Part, Refusal, Write};
+use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Refusal, Write};
 use tokio::runtime::Runtime;
 
 use crate::bench::Bench;
@@ -223,8 +223,8 @@ pub async fn make_sessions(engine: &Engine, count: usize, wish: impl Fn(usize) -
             let id = SessionId::parse_new(wish.id.as_deref().context("an unnamed session")?)?;
             let new = decide::open(&actor, id, wish)?;
             let events = vec![decide::created_event(&new)?];
-            change = change.part(Part {
-                on: On::New(Box::new(new)),
+            change = change.part(ChangePart {
+                on: PartTarget::New(Box::new(new)),
                 guard: Guard::default(),
                 writes: [Write::Append(events)].into_iter().collect(),
             });

@@ -10,17 +10,19 @@ use sederunt_agents::executor::Kit;
 use sederunt_agents::model::{self, Delta, Heard, Model, Reply, Request, Stop, Usage};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::{Progress, Settings, Talker};
-use sederunt_core::engine::{Append, Engine, Fate, Post};
+use sederunt_core::engine::{Append, Engine, Post, PostFate};
 use sederunt_core::event::{EventType, NewEvent};
 use sederunt_core::ids::{CredentialId, SessionId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::memory::{Body, Category, Fact, Kind, Memory, Owner, SELF, Source, derived_id};
+use sederunt_core::memory::{
+    Category, Fact, Memory, MemoryBody, MemoryKind, MemorySource, Owner, SELF, derived_id,
+};
 use sederunt_core::session::SessionType;
 use sederunt_core::session::decide::{self, OpenSession};
-use sederunt_core::store::{Change, Guard, MemoryQuery, On, Part, Record, Write};
-use sederunt_core::talk::turn::{Hold, OnBusy, Outcome, OutcomeKind};
-use sederunt_core::talk::{Fields, Sitting, Talk, Tier};
+use sederunt_core::store::{Change, ChangePart, Guard, MemoryQuery, PartTarget, Record, Write};
+use sederunt_core::talk::turn::{OnBusy, TurnHost, TurnOutcome, TurnOutcomeKind};
+use sederunt_core::talk::{Sitting, StateFields, Talk, Tier};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -80,8 +82,12 @@ async fn fill(engine: &Engine, sessions: usize, history: usize) -> Result<()> {
     Ok(())
 }
 
-fn hold() -> Hold {
-    Hold { worker: "bench".into(), credential: CredentialId::stored("bench"), lease: Duration::from_secs(30) }
+fn hold() -> TurnHost {
+    TurnHost {
+        worker: "bench".into(),
+        credential: CredentialId::stored("bench"),
+        lease: Duration::from_secs(30),
+    }
 }
 
 fn post(text: &str) -> Result<Post> {
@@ -94,14 +100,16 @@ fn post(text: &str) -> Result<Post> {
 }
 
 /// The outcome of a turn with this answer.
-fn outcome(text: &str) -> Result<Outcome> {
+fn outcome(text: &str) -> Result<TurnOutcome> {
     let content = Json::of(&json!([{"type": "text", "text": text}]))?;
     let message =
         NewEvent { content: Some(content), ..NewEvent::engine(EventType::known("agent.message"), None) };
-    Ok(Outcome {
-        kind: OutcomeKind::Answered,
+    Ok(TurnOutcome {
+        kind: TurnOutcomeKind::Answered,
         events: vec![message],
-        change: Fields::default().with("route", "talk".into()).with("diagnostics", json!({"recalled": 0})),
+        change: StateFields::default()
+            .with("route", "talk".into())
+            .with("diagnostics", json!({"recalled": 0})),
         buffer: Buffer::default(),
         crisis: 0,
         records: Vec::new(),
@@ -122,7 +130,7 @@ async fn kept(engine: &Engine, sessions: usize, seconds: f64) -> Result<Sample> 
             let mut done = 0;
             while Instant::now() < until {
                 let posted = engine.post(&owner, &id, post(&text)?, &hold, None).await?;
-                let Fate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
+                let PostFate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
                 engine.finish_turn(&begun, outcome(&text)?).await?;
                 done += 1;
             }
@@ -254,14 +262,14 @@ async fn remember(engine: &Engine, facts: usize) -> Result<()> {
                 quote: format!("I like number {n}"),
                 category: Category::Preference,
                 confidence: 0.9,
-                sources: vec![Source { session: "s".to_owned(), sequences: vec![n as u64 + 1] }],
+                sources: vec![MemorySource { session: "s".to_owned(), sequences: vec![n as u64 + 1] }],
                 support: 0,
                 superseded_by: None,
             };
             let memory = Memory {
                 id: derived_id(&["bench", &n.to_string()]),
                 owner: asked_about(),
-                body: Body::Fact(fact),
+                body: MemoryBody::Fact(fact),
                 created_at: now,
                 last_referenced_at: now,
                 dormant_at: None,
@@ -281,7 +289,7 @@ async fn ask(engine: &Engine, facts: usize) -> Result<Latencies> {
         let words = sederunt_core::memory::words::set(&text).into_iter().collect();
         let query = MemoryQuery {
             owner: asked_about(),
-            kind: Some(Kind::Fact),
+            kind: Some(MemoryKind::Fact),
             words,
             since: None,
             dormant: false,
@@ -336,8 +344,8 @@ async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Resu
                 buffer: Buffer::default(),
             };
             let talk = Talk { sitting: Some(sitting), sittings: 1, ..Talk::default() };
-            change = change.part(Part {
-                on: On::New(Box::new(new)),
+            change = change.part(ChangePart {
+                on: PartTarget::New(Box::new(new)),
                 guard: Guard::default(),
                 writes: [Write::Append(events), Write::Talk(Box::new(talk))].into_iter().collect(),
             });
@@ -351,7 +359,7 @@ async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Resu
 pub async fn turn(engine: &Engine, id: &SessionId) -> Result<()> {
     let text = words();
     let posted = engine.post(&subject::owner(), id, post(&text)?, &hold(), None).await?;
-    let Fate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
+    let PostFate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
     engine.finish_turn(&begun, outcome(&text)?).await?;
     Ok(())
 }

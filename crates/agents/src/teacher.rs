@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use sederunt_core::access::Actor;
-use sederunt_core::engine::{Engine, FinalizedFeedback};
+use sederunt_core::engine::{Engine, FeedbackEnding};
 use sederunt_core::feedback::session::Reason;
-use sederunt_core::lesson::infer::{self, Matter};
-use sederunt_core::lesson::merge::Draft;
+use sederunt_core::lesson::infer::{self, LessonMaterial};
+use sederunt_core::lesson::merge::LessonDraft;
 use sederunt_core::store::FeedbackDue;
 use sederunt_core::{Conflict, Error, limits as core_limits};
 
@@ -39,15 +39,15 @@ impl Teacher {
     }
 
     /// Closes a feedback session at a caller's request.
-    pub async fn finalize(&self, actor: &Actor, id: &str) -> Result<FinalizedFeedback, Error> {
+    pub async fn finalize(&self, actor: &Actor, id: &str) -> Result<FeedbackEnding, Error> {
         let due = FeedbackDue { tenant: actor.tenant.clone(), id: id.to_owned() };
         for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
             let session = match self.engine.feedback_session(actor, id).await {
-                Err(Error::NotFound) => return Ok(FinalizedFeedback::NotFound),
+                Err(Error::NotFound) => return Ok(FeedbackEnding::NotFound),
                 found => found?,
             };
             if !session.is_open() {
-                return Ok(FinalizedFeedback::Already(Box::new(session)));
+                return Ok(FeedbackEnding::Already(Box::new(session)));
             }
             if let Some(done) = self.conclude(&due, Reason::Asked).await? {
                 return Ok(done);
@@ -75,11 +75,11 @@ impl Teacher {
     }
 
     /// `None`: it is not open any more, or the person added a message meanwhile.
-    async fn conclude(&self, due: &FeedbackDue, reason: Reason) -> Result<Option<FinalizedFeedback>, Error> {
+    async fn conclude(&self, due: &FeedbackDue, reason: Reason) -> Result<Option<FeedbackEnding>, Error> {
         let Some(matter) = self.engine.feedback_matter(due).await? else { return Ok(None) };
         let draft = self.draft(&matter).await;
         let done = self.engine.conclude_feedback(&due.tenant, &matter, draft, reason).await?;
-        Ok(done.map(|(session, merged)| FinalizedFeedback::Finalized {
+        Ok(done.map(|(session, merged)| FeedbackEnding::Finalized {
             session: Box::new(session),
             matter: Box::new(matter),
             merged,
@@ -88,7 +88,7 @@ impl Teacher {
 
     /// The lesson: in a model's wording where that is usable. Where the rules find nothing to learn, no model is
     /// asked.
-    async fn draft(&self, matter: &Matter) -> Option<Draft> {
+    async fn draft(&self, matter: &LessonMaterial) -> Option<LessonDraft> {
         let by_rules = infer::infer(matter)?;
         let name = self.kit.name_of(None);
         if name == "eliza" || name.starts_with("scripted:") {
@@ -114,7 +114,7 @@ impl Teacher {
 }
 
 /// The whole matter as text for a model.
-fn told(matter: &Matter) -> String {
+fn told(matter: &LessonMaterial) -> String {
     let mut text = format!("thumb: {}\n", matter.event.signal.as_str());
     for prior in &matter.prior {
         text.push_str(&format!("before, {}: {}\n", prior.role.as_str(), prior.text));

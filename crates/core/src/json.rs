@@ -64,7 +64,7 @@ impl Json {
 
     /// The fields of an object in their order, each as written; none if this is no object.
     pub fn fields(&self) -> Vec<(String, Self)> {
-        self.read::<Fields>().map(|fields| fields.0).unwrap_or_default()
+        self.read::<ObjectFields>().map(|fields| fields.0).unwrap_or_default()
     }
 
     /// An object of these fields, in this order.
@@ -102,13 +102,13 @@ impl Serialize for Json {
 }
 
 /// Fields in the order in which they were written.
-struct Fields(Vec<(String, Json)>);
+struct ObjectFields(Vec<(String, Json)>);
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for ObjectFields {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
         struct InOrder;
         impl<'de> serde::de::Visitor<'de> for InOrder {
-            type Value = Fields;
+            type Value = ObjectFields;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -117,12 +117,12 @@ impl<'de> Deserialize<'de> for Fields {
             fn visit_map<A: serde::de::MapAccess<'de>>(
                 self,
                 mut map: A,
-            ) -> std::result::Result<Fields, A::Error> {
+            ) -> std::result::Result<ObjectFields, A::Error> {
                 let mut fields = Vec::new();
                 while let Some((key, value)) = map.next_entry::<String, Box<serde_json::value::RawValue>>()? {
                     fields.push((key, Json(Box::<str>::from(value).into())));
                 }
-                Ok(Fields(fields))
+                Ok(ObjectFields(fields))
             }
         }
         from.deserialize_map(InOrder)

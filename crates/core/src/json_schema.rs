@@ -109,16 +109,16 @@ pub async fn prepare(schemas: impl IntoIterator<Item = &Json>) {
 
 /// What the cache keeps: a schema that cannot be used is remembered as well.
 #[derive(Clone)]
-struct Compiled {
+struct CachedSchema {
     schema: Result<Arc<JsonSchema>, SchemaFault>,
     /// An upper bound of the memory that it takes.
     bytes: u32,
 }
 
-static CACHE: LazyLock<Cache<[u8; 32], Compiled>> = LazyLock::new(|| {
+static CACHE: LazyLock<Cache<[u8; 32], CachedSchema>> = LazyLock::new(|| {
     Cache::builder()
         .max_capacity(limits::SCHEMA_CACHE_BYTES_MAX)
-        .weigher(|_: &[u8; 32], compiled: &Compiled| compiled.bytes)
+        .weigher(|_: &[u8; 32], compiled: &CachedSchema| compiled.bytes)
         .build()
 });
 
@@ -126,7 +126,7 @@ fn digest(schema: &Json) -> [u8; 32] {
     Sha256::digest(schema.as_str().as_bytes()).into()
 }
 
-fn build(schema: &Json) -> Compiled {
+fn build(schema: &Json) -> CachedSchema {
     let value = schema.value();
     let mut bytes = 1_024;
     let built = Survey::of(&value).and_then(|(cost, self_applications)| {
@@ -151,7 +151,7 @@ fn build(schema: &Json) -> Compiled {
             )?;
         Ok(Arc::new(JsonSchema { validator, self_applications }))
     });
-    Compiled { schema: built, bytes }
+    CachedSchema { schema: built, bytes }
 }
 
 /// What a schema costs, with every reference followed.
@@ -191,21 +191,27 @@ fn too_complex(reason: impl Into<String>) -> SchemaFault {
 
 /// From a value to the part of it that a subschema is applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part<'a> {
+enum SchemaTarget<'a> {
     Property(&'a str),
     AnyProperty,
     Item(usize),
     AnyItem,
 }
 
-impl Part<'_> {
+impl SchemaTarget<'_> {
     /// Whether both can be the same part of one value.
-    fn meets(self, other: Part<'_>) -> bool {
+    fn meets(self, other: SchemaTarget<'_>) -> bool {
         match (self, other) {
-            (Part::Property(one), Part::Property(other)) => one == other,
-            (Part::Item(one), Part::Item(other)) => one == other,
-            (Part::Property(_) | Part::AnyProperty, Part::Property(_) | Part::AnyProperty)
-            | (Part::Item(_) | Part::AnyItem, Part::Item(_) | Part::AnyItem) => true,
+            (SchemaTarget::Property(one), SchemaTarget::Property(other)) => one == other,
+            (SchemaTarget::Item(one), SchemaTarget::Item(other)) => one == other,
+            (
+                SchemaTarget::Property(_) | SchemaTarget::AnyProperty,
+                SchemaTarget::Property(_) | SchemaTarget::AnyProperty,
+            )
+            | (
+                SchemaTarget::Item(_) | SchemaTarget::AnyItem,
+                SchemaTarget::Item(_) | SchemaTarget::AnyItem,
+            ) => true,
             _ => false,
         }
     }
@@ -298,8 +304,8 @@ impl<'a> Survey<'a> {
         &mut self,
         home: &'a Value,
         schema: &'a Value,
-        way: &mut Vec<Part<'a>>,
-        found: &mut Vec<Vec<Part<'a>>>,
+        way: &mut Vec<SchemaTarget<'a>>,
+        found: &mut Vec<Vec<SchemaTarget<'a>>>,
     ) -> Result<(), SchemaFault> {
         self.steps += 1;
         if self.steps > limits::SCHEMA_NODES_MAX * 4 {
@@ -358,27 +364,29 @@ impl<'a> Survey<'a> {
 }
 
 /// The schemas directly within a schema that are applied with it, each with the part of the value that it is for.
-fn subschemas(schema: &Value) -> Vec<(Option<Part<'_>>, &Value)> {
+fn subschemas(schema: &Value) -> Vec<(Option<SchemaTarget<'_>>, &Value)> {
     let mut found = Vec::new();
     let Some(fields) = schema.as_object() else { return found };
     for (name, value) in fields {
         let one = |part| vec![(part, value)];
-        let each = |part: fn(&str) -> Option<Part<'_>>| -> Vec<_> {
+        let each = |part: fn(&str) -> Option<SchemaTarget<'_>>| -> Vec<_> {
             value.as_object().into_iter().flatten().map(|(key, sub)| (part(key), sub)).collect()
         };
         found.extend(match (name.as_str(), value) {
             ("not" | "if" | "then" | "else", _) => one(None),
             ("allOf" | "anyOf" | "oneOf", Value::Array(list)) => list.iter().map(|sub| (None, sub)).collect(),
             ("dependentSchemas" | "dependencies", _) => each(|_| None),
-            ("properties", _) => each(|key| Some(Part::Property(key))),
-            ("patternProperties", _) => each(|_| Some(Part::AnyProperty)),
+            ("properties", _) => each(|key| Some(SchemaTarget::Property(key))),
+            ("patternProperties", _) => each(|_| Some(SchemaTarget::AnyProperty)),
             ("additionalProperties" | "unevaluatedProperties" | "propertyNames", _) => {
-                one(Some(Part::AnyProperty))
+                one(Some(SchemaTarget::AnyProperty))
             }
             ("prefixItems" | "items", Value::Array(list)) => {
-                list.iter().enumerate().map(|(at, sub)| (Some(Part::Item(at)), sub)).collect()
+                list.iter().enumerate().map(|(at, sub)| (Some(SchemaTarget::Item(at)), sub)).collect()
             }
-            ("items" | "additionalItems" | "unevaluatedItems" | "contains", _) => one(Some(Part::AnyItem)),
+            ("items" | "additionalItems" | "unevaluatedItems" | "contains", _) => {
+                one(Some(SchemaTarget::AnyItem))
+            }
             _ => Vec::new(),
         });
     }

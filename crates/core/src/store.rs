@@ -16,10 +16,10 @@ mod upkeep;
 use futures_util::future::BoxFuture;
 
 pub use crate::approval::{ApprovalListStore, ApprovalStore};
+pub use crate::definitions::DocStore;
 pub use crate::event::{EventStore, SearchStore};
 pub use crate::feedback::{FeedbackStore, RatingStore};
 pub use crate::lesson::LessonStore;
-pub use crate::library::DocStore;
 pub use crate::live::DeltaStore;
 pub use crate::memory::{MemoryStore, VectorStore};
 pub use crate::people::{AuditStore, KeyStore, ShareStore, TenantRowStore, UserStore};
@@ -29,14 +29,14 @@ pub use crate::talk::TalkStore;
 pub use crate::work::{ClaimStore, WorkQueueStore};
 pub use basis::{Expect, RowKey, RowState, judge, next_version};
 pub use change::{
-    Change, ClaimChange, Committed, Fork, IdemKey, NewSession, Note, Notice, On, Part, PartDone, Refusal,
-    Replay, Update, Write,
+    Change, ChangePart, ClaimChange, CommitResult, Fork, IdemKey, KeyNote, NewSession, Notice, PartResult,
+    PartTarget, Refusal, Replay, Update, Write,
 };
 pub use guard::{AppendRule, Fence, Guard};
 pub use private_budget::PrivateLimits;
 pub use query::{
-    AuditLine, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, MemoryQuery, NumberedVector, RecordsKept,
-    RecordsOf, SearchQuery, VectorQuery, Vectors, Vitals,
+    AuditLine, DueSession, FailureQuery, FeedbackDue, FeedbackQuery, MemoryQuery, NumberedVector,
+    RecordsKept, RecordsOf, SearchHit, SearchQuery, VectorQuery, Vectors, Vitals,
 };
 pub use record::{Home, Record, SideRecord};
 pub use upkeep::{SweepStore, UpkeepStore};
@@ -50,7 +50,7 @@ pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T>>;
 /// Writes, and what a repeated write is told.
 pub trait CommitStore {
     /// Applies a change whole, durably, or refuses it whole.
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>>;
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitResult, Refusal>>;
     /// What a key's first use did, if it was used: for a command that can no longer be decided.
     fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> StoreFuture<'a, Option<Replay>>;
 }

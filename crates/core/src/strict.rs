@@ -99,8 +99,8 @@ pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Fields<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+        struct ObjectVisitor<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
             type Value = T;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -111,7 +111,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
                 T::deserialize(MapAccessDeserializer::new(map))
             }
         }
-        from.deserialize_map(Fields(std::marker::PhantomData)).map(Self)
+        from.deserialize_map(ObjectVisitor(std::marker::PhantomData)).map(Self)
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
         mood: Option<Mood>,
         #[serde(default)]
         #[expect(dead_code, reason = "read and not used")]
-        fields: Fields,
+        fields: FieldNames,
     }
 
     #[derive(Debug, Deserialize)]
@@ -154,7 +154,7 @@ mod tests {
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(untagged, expecting = "must be a list of names, or an object of names")]
-    enum Fields {
+    enum FieldNames {
         #[default]
         None,
         Names(#[expect(dead_code, reason = "read and not used")] Vec<String>),

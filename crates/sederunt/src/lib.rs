@@ -41,8 +41,8 @@ pub use sederunt_agents as agents;
 pub use sederunt_core::access::{Actor, Role, ShareAccess};
 pub use sederunt_core::clock::{Clock, SystemClock};
 pub use sederunt_core::engine::{
-    Append, AppendDone, CreatedKey, DraftEvent, Engine, HintStream, LogStream, NewKey, NewShare, NewUser,
-    Opened, Operator, Post, Settings, StreamItem, Swept, UserPatch,
+    Append, AppendResult, CreatedKey, DraftEvent, Engine, HintStream, LogStream, NewKey, NewShare, NewUser,
+    OpenedSession, Operator, Post, Settings, StreamItem, SweepCounts, UserPatch,
 };
 pub use sederunt_core::error::{Conflict, Error, Result};
 pub use sederunt_core::event::{Event, EventPage, EventQuery, EventType};
@@ -51,13 +51,15 @@ pub use sederunt_core::json::Json;
 pub use sederunt_core::people::{Identity, Key, Share, Tenant, User};
 pub use sederunt_core::quota::{Amount, Quota, QuotaLimits, QuotaSettings, Remedy};
 pub use sederunt_core::session::decide::{OpenSession, PatchSession, Transition};
-pub use sederunt_core::session::query::{ListCursor, Page, SessionQuery, Types};
-pub use sederunt_core::session::{MemoryMode, Session, SessionType, SourceKind, State, Status, StatusSet};
-pub use sederunt_core::store::{Hit, IdemKey, PrivateLimits, Vitals};
+pub use sederunt_core::session::query::{ListCursor, Page, SessionQuery, TypeFilter};
+pub use sederunt_core::session::{
+    MemoryMode, Session, SessionState, SessionType, SourceKind, Status, StatusSet,
+};
+pub use sederunt_core::store::{IdemKey, PrivateLimits, SearchHit, Vitals};
 pub use sederunt_core::time::Timestamp;
-pub use sederunt_core::work::{ClaimRequest, Claimed, Heartbeat, Pause, Settle};
+pub use sederunt_core::work::{ClaimRequest, ClaimedRun, Heartbeat, Pause, Settle};
 pub use sederunt_core::{
-    approval, event, feedback, library, limits, live, memory, safety, session, store, talk, work,
+    approval, definitions, event, feedback, limits, live, memory, safety, session, store, talk, work,
 };
 
 /// The examples of the front page compile.

@@ -13,7 +13,7 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
 use parking_lot::RwLock;
 use sederunt_core::Timestamp;
 use sederunt_core::session::Status;
-use sederunt_core::work::milestone::{Milestone, What};
+use sederunt_core::work::milestone::{Milestone, MilestoneKind};
 
 const REQUESTS: &str = "sederunt_http_requests_total";
 const SECONDS: &str = "sederunt_http_request_seconds";
@@ -163,15 +163,15 @@ pub fn swept(reason: &'static str, sessions: usize) {
 pub fn milestone(milestone: &Milestone, at: Timestamp) {
     let kind = if milestone.is_step { "step" } else { "run" };
     match milestone.what {
-        What::Started => counter!(RUNS_STARTED, "kind" => kind).increment(1),
-        What::Ended { status: Status::Completed, .. } => {
+        MilestoneKind::Started => counter!(RUNS_STARTED, "kind" => kind).increment(1),
+        MilestoneKind::Ended { status: Status::Completed, .. } => {
             counter!(RUNS_COMPLETED, "kind" => kind).increment(1)
         }
-        What::Ended { status, .. } => {
+        MilestoneKind::Ended { status, .. } => {
             counter!(RUNS_FAILED, "kind" => kind, "status" => status.as_str()).increment(1);
         }
     }
-    if let (What::Ended { status, .. }, Some(took)) = (milestone.what, milestone.took(at)) {
+    if let (MilestoneKind::Ended { status, .. }, Some(took)) = (milestone.what, milestone.took(at)) {
         histogram!(RUN_SECONDS, "kind" => kind, "status" => status.as_str()).record(took.as_secs_f64());
     }
 }

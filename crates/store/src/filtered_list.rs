@@ -4,8 +4,8 @@
 //! For both stores, `$1` is the tenant's number, the texts follow from `$2` on, and rows are identified by their
 //! number `n`.
 
-use sederunt_core::approval::{ApprovalQuery, Assigned, State};
-use sederunt_core::library::{ASSIGNED_TO, DocQuery, Kind, MADE_BY};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState, AssigneeFilter};
+use sederunt_core::definitions::{ASSIGNED_TO, DefinitionKind, DocQuery, MADE_BY};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
 
@@ -19,7 +19,7 @@ const COUNTED: [i64; 3] = [50, 500, 5_000];
 
 /// The facets that name a user, as a condition that the index of facets answers.
 pub(crate) fn facets_of_people() -> String {
-    let kinds = Kind::ALL.map(|kind| format!("'{}'", kind.as_str())).join(", ");
+    let kinds = DefinitionKind::ALL.map(|kind| format!("'{}'", kind.as_str())).join(", ");
     format!("kind IN ({kinds}) AND key IN ('{MADE_BY}', '{ASSIGNED_TO}')")
 }
 
@@ -84,9 +84,9 @@ impl FilteredList {
     /// `names` is the table that finds a session by its id.
     pub(crate) fn approvals(query: &ApprovalQuery, names: &str) -> Self {
         let mut list = Self::new(query.after, query.limit);
-        let states = query.state.map_or(State::ALL.to_vec(), |state| vec![state]);
+        let states = query.state.map_or(ApprovalState::ALL.to_vec(), |state| vec![state]);
         let in_each_state = |wheres: &[String]| {
-            let walk = |state: &State, more: &String| {
+            let walk = |state: &ApprovalState, more: &String| {
                 format!("approvals w WHERE w.tk = $1{more} AND w.state = '{}'", state.as_str())
             };
             states.iter().flat_map(|state| wheres.iter().map(move |more| walk(state, more))).collect()
@@ -104,11 +104,11 @@ impl FilteredList {
             list.filters.push(Filter { walks, holds: format!("w.task_id || '' = {task}") });
         }
         if let Some(assigned) = &query.assigned_to {
-            let (Assigned::To(user) | Assigned::ToOrNobody(user)) = assigned;
+            let (AssigneeFilter::To(user) | AssigneeFilter::ToOrNobody(user)) = assigned;
             let user = list.text(user.as_str());
             let mut wheres = vec![format!(" AND w.assigned_to = {user}")];
             let mut holds = format!("w.assigned_to || '' = {user}");
-            if matches!(assigned, Assigned::ToOrNobody(_)) {
+            if matches!(assigned, AssigneeFilter::ToOrNobody(_)) {
                 wheres.push(" AND w.assigned_to IS NULL".to_owned());
                 holds = format!("coalesce(w.assigned_to, {user}) = {user}");
             }

@@ -7,7 +7,7 @@
 use sederunt_core::ids::SessionId;
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{Hit, SearchQuery};
+use sederunt_core::store::{SearchHit, SearchQuery};
 
 use crate::snippet;
 use crate::words::SearchTerms;
@@ -100,7 +100,7 @@ pub(crate) struct HitPage<'q> {
     limit: usize,
     /// Documents with this number or a higher one were shown before.
     before: i64,
-    items: Vec<Hit>,
+    items: Vec<SearchHit>,
     /// The last number that was read.
     last: i64,
 }
@@ -132,7 +132,7 @@ impl<'q> HitPage<'q> {
             return false;
         }
         let sequence = (seq > 0).then_some(seq.cast_unsigned());
-        self.items.push(Hit {
+        self.items.push(SearchHit {
             session: SessionId::stored(session),
             sequence,
             snippet: snippet(text, self.terms.asked()),
@@ -147,12 +147,12 @@ impl<'q> HitPage<'q> {
     }
 
     /// The page, as the last one.
-    pub(crate) fn into_last_page(self) -> Page<Hit, i64> {
+    pub(crate) fn into_last_page(self) -> Page<SearchHit, i64> {
         Page { items: self.items, next: None }
     }
 
     /// The page, with a cursor: there may be more.
-    pub(crate) fn into_page(self) -> Page<Hit, i64> {
+    pub(crate) fn into_page(self) -> Page<SearchHit, i64> {
         Page { items: self.items, next: Some(self.last) }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sederunt_core::lesson::{Lesson, LessonQuery, State};
 use sederunt_core::memory::words::meaningful;
-use sederunt_core::memory::{Kind, Memory, Owner};
+use sederunt_core::memory::{Memory, MemoryKind, Owner};
 use sederunt_core::store::MemoryQuery;
 use sha2::{Digest as _, Sha256};
 
@@ -70,7 +70,7 @@ pub(crate) struct PostingHit {
 
 /// The number of a bucket. Two buckets may share one by a very rare chance, so rows are compared with their owner
 /// too.
-fn bucket(tk: i64, owner: &Owner, kind: Kind, dormant: bool) -> i64 {
+fn bucket(tk: i64, owner: &Owner, kind: MemoryKind, dormant: bool) -> i64 {
     bucket_of(tk, &[kind.as_str().as_bytes(), &[u8::from(dormant)], owner.as_str().as_bytes()])
 }
 
@@ -90,7 +90,7 @@ fn bucket_of(tk: i64, parts: &[&[u8]]) -> i64 {
 /// Every bucket of an owner, always in the same order.
 pub(crate) fn buckets_of(tk: i64, owner: &Owner) -> Vec<i64> {
     let states = |kind| [false, true].map(|dormant| bucket(tk, owner, kind, dormant));
-    Kind::ALL.into_iter().flat_map(states).collect()
+    MemoryKind::ALL.into_iter().flat_map(states).collect()
 }
 
 /// The buckets that a query searches.
@@ -100,8 +100,8 @@ pub(crate) fn buckets(tk: i64, query: &MemoryQuery) -> Vec<i64> {
     kinds.iter().flat_map(|kind| states.iter().map(|state| bucket(tk, &query.owner, *kind, *state))).collect()
 }
 
-pub(crate) fn kinds(query: &MemoryQuery) -> Vec<Kind> {
-    query.kind.map_or_else(|| Kind::ALL.to_vec(), |kind| vec![kind])
+pub(crate) fn kinds(query: &MemoryQuery) -> Vec<MemoryKind> {
+    query.kind.map_or_else(|| MemoryKind::ALL.to_vec(), |kind| vec![kind])
 }
 
 /// The words of a query, each once.

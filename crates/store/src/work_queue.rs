@@ -1,8 +1,8 @@
 //! The SQL of a person's work queue, for both stores. `$1` is the tenant's number and `$2` the user. Rows are
 //! identified by a number `n`: of the session, or of the task in the bucket of tasks.
 
+use sederunt_core::definitions::{ASSIGNED_TO, MADE_BY};
 use sederunt_core::ids::SessionId;
-use sederunt_core::library::{ASSIGNED_TO, MADE_BY};
 use sederunt_core::session::query::Page;
 use sederunt_core::work::queue::{Bucket, QueueItem, QueueOf};
 

@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sederunt_core::access::Actor;
+use sederunt_core::definitions::agent::Tool as Definition;
+use sederunt_core::definitions::task::RunLimits;
+use sederunt_core::definitions::{Agent, StoredDefinition};
 use sederunt_core::engine::{Brief, DraftEvent, Engine};
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::lesson::{Lesson, shown};
-use sederunt_core::library::agent::Tool as Definition;
-use sederunt_core::library::task::RunLimits;
-use sederunt_core::library::{Agent, Defined};
-use sederunt_core::view::answer::{self, Answer};
+use sederunt_core::view::answer::{self, ViewAnswer};
 use sederunt_core::work::output::OutputType;
-use sederunt_core::work::{Claimed, Settle};
+use sederunt_core::work::{ClaimedRun, Settle};
 use sederunt_core::{Error, limits as core_limits};
 use serde_json::json;
 
@@ -45,8 +45,8 @@ use crate::tool::Toolbox;
 pub(super) struct Job {
     hand: Hand,
     kit: Arc<Kit>,
-    claimed: Claimed,
-    agent: Option<Defined<Agent>>,
+    claimed: ClaimedRun,
+    agent: Option<StoredDefinition<Agent>>,
     lease: Duration,
     /// The base address of this server, for links.
     base_url: String,
@@ -54,6 +54,8 @@ pub(super) struct Job {
     place: Option<Place>,
     /// The state of the run that is needed if it is cut short.
     trace: Mutex<Trace>,
+    /// Held while the run is being settled.
+    settlement: tokio::sync::Mutex<()>,
 }
 
 /// The state of a run that is cut short.
@@ -133,7 +135,8 @@ impl Job {
         let (life, epoch, in_flight) = (head.incarnation, claimed.epoch, Mutex::default());
         let hand = Hand { engine, actor, session, life, epoch, turn: None, in_flight };
         let Settings { lease, base_url, .. } = settings.clone();
-        Self { hand, kit, claimed, agent, lease, base_url, place, trace: Mutex::default() }
+        let (trace, settlement) = Default::default();
+        Self { hand, kit, claimed, agent, lease, base_url, place, trace, settlement }
     }
 
     /// Works and settles. An error means that this worker may not settle the session, or cannot now.
@@ -170,7 +173,11 @@ impl Job {
         let Hand { engine, actor, session, epoch, .. } = &self.hand;
         loop {
             let stop_requested = match pulse.beat().await {
-                Beat::Look => engine.look_at_claim(&self.claimed).await,
+                Beat::Look => {
+                    // The settlement changes the row itself, and decides on a stop that came before it.
+                    drop(self.settlement.lock().await);
+                    engine.look_at_claim(&self.claimed).await
+                }
                 Beat::Renew => {
                     let beat = engine.heartbeat(actor, session, *epoch, Some(self.lease)).await;
                     beat.map(|beat| beat.stop_requested)
@@ -215,6 +222,7 @@ impl Job {
 
     /// Ends the run with its last words.
     async fn settle_saying(&self, how: Settle, words: Vec<DraftEvent>) -> Result<(), Error> {
+        let _settling = self.settlement.lock().await;
         self.place.iter().for_each(Place::leave);
         self.hand.engine.settle_saying(&self.hand.actor, &self.claimed, how, words).await
     }
@@ -282,9 +290,9 @@ impl Job {
     async fn answers(&self, brief: &Brief, log: &[Event]) -> Step<Vec<String>> {
         let Hand { engine, actor, session, epoch, .. } = &self.hand;
         let told: Vec<String> = log.iter().flat_map(answer::names_in).collect();
-        let mut answers: Vec<Answer> =
-            log.iter().filter_map(Answer::of).filter(|answer| told.contains(&answer.name)).collect();
-        let fresh: Vec<Answer> =
+        let mut answers: Vec<ViewAnswer> =
+            log.iter().filter_map(ViewAnswer::of).filter(|answer| told.contains(&answer.name)).collect();
+        let fresh: Vec<ViewAnswer> =
             brief.answers.iter().filter(|answer| !told.contains(&answer.name)).cloned().collect();
         if !fresh.is_empty() {
             engine.show_answers(actor, session, *epoch, &fresh).await?;

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sederunt_core::definitions::ModelCheck;
+use sederunt_core::definitions::agent::{
+    HttpTool as HttpDefinition, McpTools, SecretHosts, Tool as Definition,
+};
+use sederunt_core::definitions::task::RunLimits;
 use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
 use sederunt_core::json_schema;
-use sederunt_core::library::ModelCheck;
-use sederunt_core::library::agent::{HttpTool as HttpDefinition, McpTools, SecretHosts, Tool as Definition};
-use sederunt_core::library::task::RunLimits;
 
 use crate::limits;
 use crate::model::Model;

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::access::Actor;
+use sederunt_core::definitions::{Agent, StoredDefinition};
 use sederunt_core::engine::Engine;
 use sederunt_core::ids::{CredentialId, ProcessWorker, TenantId};
-use sederunt_core::library::{Agent, Defined};
 use sederunt_core::session::SessionType;
-use sederunt_core::work::{ClaimRequest, Claimed};
+use sederunt_core::work::{ClaimRequest, ClaimedRun};
 use sederunt_core::{Error, limits as core_limits};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -53,8 +53,8 @@ pub struct Executor {
 /// A claimed session, with its agent as read just before the claim.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    pub claimed: Claimed,
-    agent: Option<Defined<Agent>>,
+    pub claimed: ClaimedRun,
+    agent: Option<StoredDefinition<Agent>>,
 }
 
 impl Executor {
@@ -147,8 +147,8 @@ impl Executor {
     async fn agents_of_late<'a>(
         &self,
         actor: &Arc<Actor>,
-        read: &'a mut Option<(Instant, Vec<Defined<Agent>>)>,
-    ) -> Result<&'a [Defined<Agent>], Error> {
+        read: &'a mut Option<(Instant, Vec<StoredDefinition<Agent>>)>,
+    ) -> Result<&'a [StoredDefinition<Agent>], Error> {
         let kept = read.take().filter(|(at, _)| at.elapsed() < limits::AGENTS_KEPT);
         let now = match kept {
             Some(kept) => kept,
@@ -161,8 +161,8 @@ impl Executor {
     }
 
     /// The agents that run here, read now.
-    async fn agents(&self, actor: &Arc<Actor>) -> Result<Vec<Defined<Agent>>, Error> {
-        let mut agents: Vec<Defined<Agent>> = Vec::new();
+    async fn agents(&self, actor: &Arc<Actor>) -> Result<Vec<StoredDefinition<Agent>>, Error> {
+        let mut agents: Vec<StoredDefinition<Agent>> = Vec::new();
         let mut after = None;
         loop {
             let page = self
@@ -180,7 +180,7 @@ impl Executor {
     async fn take_for(
         &self,
         actor: &Arc<Actor>,
-        agents: &[Defined<Agent>],
+        agents: &[StoredDefinition<Agent>],
         most: usize,
     ) -> Result<Vec<Taken>, Error> {
         let mut slugs = vec!["eliza".to_owned()];

@@ -170,7 +170,7 @@ impl Calls<'_> {
                 let args = resume.args.clone().unwrap_or_else(Json::empty_object);
                 let staged = resume.tool_call.as_ref().map(|staged| approval::with_args(staged, &args));
                 let agreed = staged
-                    .map(|staged| approval::digest(approval::Kind::Tool, &self.hand.session, &staged))
+                    .map(|staged| approval::digest(approval::ApprovalKind::Tool, &self.hand.session, &staged))
                     .filter(|sum| resume.digest.as_ref() == Some(sum));
                 if agreed.is_none() {
                     let refused = "refused: what was approved is not what would be called";

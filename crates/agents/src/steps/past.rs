@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use sederunt_core::definitions::task::RunLimits;
 use sederunt_core::event::Event;
 use sederunt_core::json::Json;
-use sederunt_core::library::task::RunLimits;
 
 use crate::context::untrusted;
 use crate::model::{Message, ToolCall, Usage};

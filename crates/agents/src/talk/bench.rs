@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sederunt_core::engine::Begun;
+use sederunt_core::definitions::agent::Tool as Definition;
+use sederunt_core::engine::RunningTurn;
 use sederunt_core::event::{EventType, NewEvent};
 use sederunt_core::json::Json;
-use sederunt_core::library::agent::Tool as Definition;
-use sederunt_core::talk::pause::{self, Unmade};
+use sederunt_core::talk::pause::{self, UnmadeCall};
 use sederunt_core::{Error, limits as core_limits};
 use serde_json::json;
 
@@ -132,7 +132,7 @@ impl From<Halt> for Failure {
 
 impl Talker {
     /// Results for the calls that a turn which is cut short leaves without one.
-    pub(super) async fn close_calls(&self, begun: &Begun) -> Result<Vec<NewEvent>, Error> {
+    pub(super) async fn close_calls(&self, begun: &RunningTurn) -> Result<Vec<NewEvent>, Error> {
         let log = self.engine.done_before(&begun.session, None, core_limits::TURN_STEPS_READ_MAX).await?;
         let open = past::read(&log).open.into_iter().filter(|open| open.turn == Some(begun.turn));
         let mut events = Vec::new();
@@ -153,6 +153,6 @@ impl Talker {
     }
 }
 
-fn unmade(call: &ToolCall) -> Unmade {
-    Unmade { id: call.id.clone(), name: call.name.clone() }
+fn unmade(call: &ToolCall) -> UnmadeCall {
+    UnmadeCall { id: call.id.clone(), name: call.name.clone() }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use sederunt_core::access::Actor;
-use sederunt_core::engine::LookedBack;
+use sederunt_core::engine::LookbackResult;
 use sederunt_core::event::Event;
 use sederunt_core::ids::SessionId;
 use sederunt_core::memory::{extract, summary};
@@ -49,7 +49,7 @@ impl Talker {
             .collect();
         let about = summary::summarise(&lines_from(talk.undecided_from()));
         let description = summary::summarise(&lines_from(0)).map(|made| made.summary);
-        let found = LookedBack { to: last, candidates, about, description };
+        let found = LookbackResult { to: last, candidates, about, description };
         let wrote = self.engine.look_back(actor, id, found).await?;
         Ok(Checkpoint { ran: true, events_read: read.len() as u64, wrote })
     }

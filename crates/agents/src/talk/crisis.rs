@@ -1,7 +1,7 @@
 //! The crisis response: its text, and the record of it, which holds no word of the conversation.
 
 use sederunt_core::Error;
-use sederunt_core::engine::Begun;
+use sederunt_core::engine::RunningTurn;
 use sederunt_core::ids::UserId;
 use sederunt_core::safety::lexicon::language_of;
 use sederunt_core::safety::record::CrisisRecord;
@@ -15,7 +15,7 @@ use crate::model::{Message, Request};
 /// The text of the response, and its record.
 pub(super) async fn answer(
     talker: &Talker,
-    begun: &Begun,
+    begun: &RunningTurn,
     crisis: &Crisis,
     said: &str,
 ) -> Result<(String, CrisisRecord), Error> {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use sederunt_core::access::Actor;
 use sederunt_core::event::Event;
-use sederunt_core::feedback::{Label, Modality, Rate, RatingSource};
+use sederunt_core::feedback::{Label, Modality, RatingRequest, RatingSource};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::memory::summary::{self, Summary};
 use sederunt_core::safety::{self, Level};
 use sederunt_core::session::Session;
 use sederunt_core::session::decide::PatchSession;
-use sederunt_core::store::{Due, IdemKey};
+use sederunt_core::store::{DueSession, IdemKey};
 use sederunt_core::talk::sitting::EndReason;
 use sederunt_core::talk::turn::{self, EndFirst};
 use sederunt_core::talk::{Sitting, Talk};
@@ -70,12 +70,13 @@ impl Talker {
         }
         let EndWish { rating, source, modality, discard } = wish;
         if let (Some(label), false) = (rating, discard)
-            && let Err(error) = self.engine.rate_open(actor, id, Rate { label, source, modality }).await
+            && let Err(error) =
+                self.engine.rate_open(actor, id, RatingRequest { label, source, modality }).await
         {
             tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "the rating could not be written; the sitting ends without it");
         }
         let why = if discard { EndReason::Discarded } else { EndReason::Asked };
-        let due = Due { tenant: session.tenant.clone(), session: id.clone() };
+        let due = DueSession { tenant: session.tenant.clone(), session: id.clone() };
         self.end_due(&due, why).await
     }
 
@@ -86,7 +87,7 @@ impl Talker {
         id: &SessionId,
         first: EndFirst,
     ) -> Result<(), Error> {
-        let due = Due { tenant: tenant.clone(), session: id.clone() };
+        let due = DueSession { tenant: tenant.clone(), session: id.clone() };
         match self.engine.conversation_of(&due).await? {
             Some((_, talk)) if talk.sitting.as_ref().is_some_and(|open| open.number == first.sitting) => {
                 match self.end_due(&due, first.why).await {
@@ -134,7 +135,7 @@ impl Talker {
                 Err(Error::Conflict(Conflict::SittingOpen)) => {}
                 done => return done,
             }
-            let due = Due { tenant: actor.tenant.clone(), session: id.clone() };
+            let due = DueSession { tenant: actor.tenant.clone(), session: id.clone() };
             let open = self.engine.conversation_of(&due).await?.and_then(|(_, talk)| talk.sitting);
             if let Some(open) = open {
                 let first = EndFirst { sitting: open.number, why: EndReason::MemoryOwnerChanged };
@@ -145,7 +146,7 @@ impl Talker {
     }
 
     /// Ends the open sitting of a conversation, if the reason still holds.
-    pub(super) async fn end_due(&self, due: &Due, why: EndReason) -> Result<Ending, Error> {
+    pub(super) async fn end_due(&self, due: &DueSession, why: EndReason) -> Result<Ending, Error> {
         for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
             let Some((session, talk)) = self.engine.conversation_of(due).await? else {
                 return Ok(Ending::Nothing);
@@ -257,9 +258,11 @@ impl Talker {
         };
         let reply = model.run(&request, &mut |_| {}).await.map_err(Error::unavailable)?;
         match summary::read(&reply.text) {
-            summary::Answer::Told(summary) => Ok(Some(summary)),
-            summary::Answer::Declined => Ok(None),
-            summary::Answer::Unreadable => Err(Error::unavailable("the model's summary cannot be read")),
+            summary::SummaryAnswer::Told(summary) => Ok(Some(summary)),
+            summary::SummaryAnswer::Declined => Ok(None),
+            summary::SummaryAnswer::Unreadable => {
+                Err(Error::unavailable("the model's summary cannot be read"))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use sederunt_core::memory::vector::{Shelf, Vector};
+use sederunt_core::memory::vector::{Vector, VectorIndex};
 use sederunt_core::memory::{Memory, Owner};
 use sederunt_core::store::{SessionStore, VectorQuery};
 use sederunt_core::{Error, TenantId, limits as core_limits};
@@ -37,7 +37,7 @@ struct Shelves {
 
 #[derive(Clone, Debug, Default)]
 struct Kept {
-    shelf: Arc<Shelf>,
+    shelf: Arc<VectorIndex>,
     /// How many vectors the store had, and the number of the newest.
     count: u64,
     newest: i64,
@@ -88,7 +88,7 @@ impl Likeness {
         store: &dyn SessionStore,
         tenant: &TenantId,
         owner: &Owner,
-    ) -> Result<Arc<Shelf>, Error> {
+    ) -> Result<Arc<VectorIndex>, Error> {
         let key = (tenant.clone(), owner.clone());
         let known = self.shelves.lock().asked(&key);
         let read = async |after| {

@@ -1,18 +1,20 @@
 //! What a conversation reads from the memory and writes to it. The rules are core's; this room only loads what they
 //! need and turns their decisions into records.
 
-use sederunt_core::engine::{Begun, Engine};
+use sederunt_core::engine::{Engine, RunningTurn};
 use sederunt_core::event::Event;
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::lesson::{Lesson, shown};
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::memory::control::{self, Command, Counts, Delete, Pending, Reply, Target, Which};
+use sederunt_core::memory::control::{
+    self, Command, ControlReply, ForgetTarget, MemoryCounts, MemoryDeletion, MemorySelector, PendingDeletion,
+};
 use sederunt_core::memory::owner::check_memory_act;
-use sederunt_core::memory::promote::{self, Promoted, Sitting as Evidence, Turn};
-use sederunt_core::memory::recall::{self, Occasion, Recalled as Picked};
-use sederunt_core::memory::summary::{self, Frame, Summary};
+use sederunt_core::memory::promote::{self, Promotion, ReviewedTurn, SittingReview};
+use sederunt_core::memory::recall::{self, RecallOccasion, RecalledMemories};
+use sederunt_core::memory::summary::{self, SittingFacts, Summary};
 use sederunt_core::memory::{
-    Body, Fact, Kind, Memory, Owner, command, derived_id, profile_id, reconcile, words,
+    Fact, Memory, MemoryBody, MemoryKind, Owner, command, derived_id, profile_id, reconcile, words,
 };
 use sederunt_core::safety::Level;
 use sederunt_core::session::MemoryMode;
@@ -37,7 +39,7 @@ pub(super) struct Memories<'a> {
 /// The result of a command to the memory.
 pub(super) struct Controlled {
     pub text: String,
-    pub pending: Option<Pending>,
+    pub pending: Option<PendingDeletion>,
     pub records: Vec<Record>,
 }
 
@@ -51,7 +53,7 @@ pub(super) struct Kept {
 /// The memories and lessons that enter a prompt.
 #[derive(Default)]
 pub(super) struct Recalled {
-    picked: Picked,
+    picked: RecalledMemories,
     /// The person has a profile, which says whether the past may be brought up.
     has_profile: bool,
     now: Timestamp,
@@ -62,7 +64,7 @@ pub(super) struct Recalled {
 }
 
 impl<'a> Memories<'a> {
-    pub(super) fn of(talker: &'a Talker, begun: &'a Begun) -> Self {
+    pub(super) fn of(talker: &'a Talker, begun: &'a RunningTurn) -> Self {
         Self::owned(talker, &begun.session, begun.owner())
     }
 
@@ -79,7 +81,7 @@ impl<'a> Memories<'a> {
         self.engine.session_store().memory(self.tenant, &profile_id(&self.owner)).await
     }
 
-    async fn find(&self, kind: Kind, words: Vec<String>, limit: usize) -> Result<Vec<Memory>, Error> {
+    async fn find(&self, kind: MemoryKind, words: Vec<String>, limit: usize) -> Result<Vec<Memory>, Error> {
         let query = MemoryQuery {
             owner: self.owner.clone(),
             kind: Some(kind),
@@ -95,8 +97,8 @@ impl<'a> Memories<'a> {
     /// Facts and arcs for a list: by words where there are any, newest first otherwise.
     async fn listed(&self, query: &str) -> Result<Vec<Memory>, Error> {
         let words: Vec<String> = words::set(query).into_iter().collect();
-        let mut found = self.find(Kind::Fact, words.clone(), core_limits::KNOWN_LISTED_MAX).await?;
-        found.extend(self.find(Kind::Arc, words.clone(), core_limits::RECALLED_ARCS_MAX).await?);
+        let mut found = self.find(MemoryKind::Fact, words.clone(), core_limits::KNOWN_LISTED_MAX).await?;
+        found.extend(self.find(MemoryKind::Arc, words.clone(), core_limits::RECALLED_ARCS_MAX).await?);
         if !words.is_empty() {
             let hits: Vec<String> =
                 recall::rank(query, &found).into_iter().map(|memory| memory.id.clone()).collect();
@@ -109,7 +111,7 @@ impl<'a> Memories<'a> {
     pub(super) async fn control(
         &self,
         text: &str,
-        begun: &Begun,
+        begun: &RunningTurn,
         buffer: &mut Buffer,
     ) -> Result<Option<Controlled>, Error> {
         let pending = pending_of(begun);
@@ -128,19 +130,19 @@ impl<'a> Memories<'a> {
             turn = said.sequence;
             command = Command::RememberThis { text: said.text() };
         }
-        if command == Command::ForgetEverything(Counts::default()) {
+        if command == Command::ForgetEverything(MemoryCounts::default()) {
             command = Command::ForgetEverything(self.counts(buffer).await?);
         }
         let matches = match &command {
-            Command::WhatDoYouKnow | Command::Forget(Which::Ordinal(_)) => self.listed("").await?,
-            Command::Forget(Which::Query(query)) => self.listed(query).await?,
+            Command::WhatDoYouKnow | Command::Forget(MemorySelector::Ordinal(_)) => self.listed("").await?,
+            Command::Forget(MemorySelector::Query(query)) => self.listed(query).await?,
             _ => Vec::new(),
         };
-        let targets: Vec<Target> = matches.iter().filter_map(Target::of).collect();
+        let targets: Vec<ForgetTarget> = matches.iter().filter_map(ForgetTarget::of).collect();
         let outcome = control::decide(pending.as_ref(), Some(&command), &targets);
         let Some(mut reply) = outcome.reply else { return Ok(None) };
-        if reply == Reply::Remembered && self.session.details.memory_mode == MemoryMode::Incognito {
-            reply = Reply::RememberedUntilYouLeave;
+        if reply == ControlReply::Remembered && self.session.details.memory_mode == MemoryMode::Incognito {
+            reply = ControlReply::RememberedUntilYouLeave;
         }
         let now = self.engine.tenant_store().now().await?;
         let mut records = Vec::new();
@@ -160,13 +162,13 @@ impl<'a> Memories<'a> {
         }
         match outcome.delete {
             // The question may be old: check that the memory still belongs to this owner.
-            Some(Delete::One(id)) => {
+            Some(MemoryDeletion::One(id)) => {
                 let found = self.engine.session_store().memory(self.tenant, &id).await?;
                 if found.is_some_and(|memory| memory.owner == self.owner) {
                     records.push(Record::DropMemory { id: id.into() });
                 }
             }
-            Some(Delete::Everything) => {
+            Some(MemoryDeletion::Everything) => {
                 records.push(Record::DropMemories { owner: self.owner.clone() });
                 buffer.empty();
             }
@@ -176,25 +178,25 @@ impl<'a> Memories<'a> {
     }
 
     /// How many memories there are to forget.
-    async fn counts(&self, buffer: &Buffer) -> Result<Counts, Error> {
+    async fn counts(&self, buffer: &Buffer) -> Result<MemoryCounts, Error> {
         let store = self.engine.session_store();
         let profile = self.profile().await?;
-        Ok(Counts {
-            facts: store.count_memories(self.tenant, &self.owner, Kind::Fact).await?,
-            arcs: store.count_memories(self.tenant, &self.owner, Kind::Arc).await?,
+        Ok(MemoryCounts {
+            facts: store.count_memories(self.tenant, &self.owner, MemoryKind::Fact).await?,
+            arcs: store.count_memories(self.tenant, &self.owner, MemoryKind::Arc).await?,
             rules: profile.as_ref().and_then(Memory::profile).map_or(0, |profile| profile.rules.len() as u64),
             held: buffer.candidates.len() as u64,
         })
     }
 
     /// The user's message before this turn.
-    async fn last_said(&self, begun: &Begun) -> Result<Option<Event>, Error> {
+    async fn last_said(&self, begun: &RunningTurn) -> Result<Option<Event>, Error> {
         let before = self.engine.said_before(self.session, begun.turn, 4).await?;
         Ok(before.into_iter().rfind(|event| event.kind.as_str() == "user.message"))
     }
 
     /// What belongs into the prompt of a turn.
-    pub(super) async fn recall(&self, text: &str, begun: &Begun) -> Result<Recalled, Error> {
+    pub(super) async fn recall(&self, text: &str, begun: &RunningTurn) -> Result<Recalled, Error> {
         let now = begun.session.head.last_at;
         let words: Vec<String> = words::set(text).into_iter().collect();
         let (by_words, like) = tokio::join!(self.by_words(words, begun.opened), self.like(text));
@@ -207,7 +209,7 @@ impl<'a> Memories<'a> {
             memories.extend(found.into_iter().filter(|memory| memory.owner == self.owner));
         }
         let has_profile = memories.iter().any(|memory| memory.profile().is_some());
-        let occasion = Occasion { message: text, first_turn: begun.opened, now };
+        let occasion = RecallOccasion { message: text, first_turn: begun.opened, now };
         let path = if like.is_some() { "hybrid" } else { "lexical" };
         let picked = recall::recall(&occasion, &memories, &like.unwrap_or_default());
         let agent = self.session.details.agent_slug.as_deref();
@@ -219,11 +221,11 @@ impl<'a> Memories<'a> {
     async fn by_words(&self, words: Vec<String>, opened: bool) -> Result<Vec<Memory>, Error> {
         let mut memories: Vec<Memory> = self.profile().await?.into_iter().collect();
         if !words.is_empty() {
-            memories.extend(self.find(Kind::Fact, words.clone(), limits::RECALL_CANDIDATES).await?);
-            memories.extend(self.find(Kind::Arc, words, limits::RECALL_CANDIDATES).await?);
+            memories.extend(self.find(MemoryKind::Fact, words.clone(), limits::RECALL_CANDIDATES).await?);
+            memories.extend(self.find(MemoryKind::Arc, words, limits::RECALL_CANDIDATES).await?);
         }
         if opened {
-            for arc in self.find(Kind::Arc, Vec::new(), 1).await? {
+            for arc in self.find(MemoryKind::Arc, Vec::new(), 1).await? {
                 if !memories.iter().any(|known| known.id == arc.id) {
                     memories.push(arc);
                 }
@@ -260,21 +262,21 @@ impl<'a> Memories<'a> {
         if open.buffer.emptied {
             return Ok(kept);
         }
-        let turns: Vec<Turn<'_>> =
-            mine.iter().map(|(sequence, text)| Turn { sequence: *sequence, text }).collect();
+        let turns: Vec<ReviewedTurn<'_>> =
+            mine.iter().map(|(sequence, text)| ReviewedTurn { sequence: *sequence, text }).collect();
         let texts: Vec<String> =
             open.buffer.candidates.iter().map(|candidate| candidate.what.text()).collect();
         let known = self.known_like(&texts).await?;
         let arcs = match texts.is_empty() {
             true => Vec::new(),
-            false => self.find(Kind::Arc, Vec::new(), limits::EARLIER_ARCS_MAX).await?,
+            false => self.find(MemoryKind::Arc, Vec::new(), limits::EARLIER_ARCS_MAX).await?,
         };
         let earlier: Vec<&str> = arcs
             .iter()
             .filter_map(Memory::arc)
             .flat_map(|arc| arc.mentioned.iter().map(String::as_str))
             .collect();
-        let evidence = Evidence {
+        let evidence = SittingReview {
             owner: &self.owner,
             session: self.session.id.as_str(),
             turns: &turns,
@@ -285,7 +287,7 @@ impl<'a> Memories<'a> {
         if let Some(summary) = summary {
             let number = open.number.to_string();
             let id = derived_id(&["arc", &self.session.head.incarnation.0.to_string(), &number]);
-            let frame = Frame {
+            let frame = SittingFacts {
                 session: self.session.id.to_string(),
                 started_at: open.opened_at.unwrap_or(now),
                 ended_at: open.active_at.unwrap_or(now),
@@ -298,7 +300,7 @@ impl<'a> Memories<'a> {
             let arc = Memory {
                 id: id.clone(),
                 owner: self.owner.clone(),
-                body: Body::Arc(summary.clone().into_arc(frame)),
+                body: MemoryBody::Arc(summary.clone().into_arc(frame)),
                 created_at: now,
                 last_referenced_at: now,
                 dormant_at: None,
@@ -318,7 +320,7 @@ impl<'a> Memories<'a> {
             if words.is_empty() {
                 continue;
             }
-            for memory in self.find(Kind::Fact, words, limits::KNOWN_LIKE_MAX).await? {
+            for memory in self.find(MemoryKind::Fact, words, limits::KNOWN_LIKE_MAX).await? {
                 if !known.iter().any(|one| one.id == memory.id) {
                     known.push(memory);
                 }
@@ -327,7 +329,7 @@ impl<'a> Memories<'a> {
         Ok(known)
     }
 
-    async fn reconciled(&self, promoted: Promoted, now: Timestamp) -> Result<Vec<Record>, Error> {
+    async fn reconciled(&self, promoted: Promotion, now: Timestamp) -> Result<Vec<Record>, Error> {
         let texts: Vec<String> = promoted.facts.iter().map(|fact| fact.sentence()).collect();
         let known = self.known_like(&texts).await?;
         let put = reconcile::reconcile(&self.owner, promoted, &known, now);
@@ -337,13 +339,13 @@ impl<'a> Memories<'a> {
     /// What a spoken conversation is told of its person: how they want to be talked to, and nothing else unasked.
     pub(super) async fn rules_text(&self) -> Result<String, Error> {
         let profile = self.profile().await?;
-        let picked = Picked {
+        let picked = RecalledMemories {
             rules: profile
                 .as_ref()
                 .and_then(Memory::profile)
                 .map(|one| one.rules.clone())
                 .unwrap_or_default(),
-            ..Picked::default()
+            ..RecalledMemories::default()
         };
         let mut text = picked.text(limits::VOICE_MEMORY_CHARS_MAX);
         let on = profile.as_ref().and_then(Memory::profile).is_some_and(|profile| profile.recall_enabled);
@@ -359,13 +361,13 @@ impl<'a> Memories<'a> {
     /// Memories about a subject that the person explicitly asks for.
     pub(super) async fn asked_for(&self, query: &str) -> Result<Vec<String>, Error> {
         let found = self.listed(query).await?;
-        Ok(found.iter().filter_map(Target::of).map(|target| target.label).collect())
+        Ok(found.iter().filter_map(ForgetTarget::of).map(|target| target.label).collect())
     }
 }
 
 /// The deletion that waits for a yes, if the speaker is the person who was asked. Another person's yes does not
 /// count.
-fn pending_of(begun: &Begun) -> Option<Pending> {
+fn pending_of(begun: &RunningTurn) -> Option<PendingDeletion> {
     let at = |key| begun.talk.state.at("memory_control", key);
     let asked = at("asked_by").and_then(Value::as_str);
     let speaks = begun.speaker.user.as_ref().map(UserId::as_str);

@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::access::Actor;
-use sederunt_core::engine::{Engine, Fate, NextTurn, Post, StreamItem};
+use sederunt_core::engine::{Engine, NextTurn, Post, PostFate, StreamItem};
 use sederunt_core::event::Event;
 use sederunt_core::ids::{CredentialId, ProcessWorker, SessionId, TenantId};
 use sederunt_core::safety;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{MemoryMode, SessionType};
 use sederunt_core::store::IdemKey;
-use sederunt_core::talk::turn::Hold;
+use sederunt_core::talk::turn::TurnHost;
 use sederunt_core::{Conflict, Error, limits as core_limits};
 use tokio::sync::{mpsc, watch};
 
@@ -65,7 +65,7 @@ pub struct Talker {
     engine: Engine,
     kit: Arc<Kit>,
     settings: Arc<Settings>,
-    hold: Hold,
+    hold: TurnHost,
     /// How many turns run here.
     running: watch::Sender<usize>,
 }
@@ -90,7 +90,7 @@ pub struct Taken {
 
 impl Talker {
     pub fn new(engine: Engine, kit: Arc<Kit>, settings: Settings) -> Self {
-        let hold = Hold {
+        let hold = TurnHost {
             worker: "talk".into(),
             credential: CredentialId::of_process(ProcessWorker::Talker),
             lease: engine.settings().talk.lease,
@@ -145,11 +145,11 @@ impl Talker {
             let posted = self.engine.post(actor, id, wish.clone(), &self.hold, key).await?;
             let (heard, progress) = mpsc::unbounded_channel();
             let end = match posted.fate {
-                Fate::EndFirst(first) => {
+                PostFate::EndFirst(first) => {
                     self.end_first(&actor.tenant, id, first).await?;
                     continue;
                 }
-                Fate::Started(begun) => {
+                PostFate::Started(begun) => {
                     let (tell, end) = tokio::sync::oneshot::channel();
                     let message = posted.message.clone();
                     self.spawn(|this| async move {
@@ -165,11 +165,11 @@ impl Talker {
                     });
                     Some(end)
                 }
-                Fate::Waits => {
+                PostFate::Waits => {
                     self.go_on(&actor.tenant, id);
                     None
                 }
-                Fate::Repeated => None,
+                PostFate::Repeated => None,
             };
             return Ok(Taken { session: posted.session, message: posted.message, progress, end });
         }

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
+use sederunt_core::definitions::agent::Tool as Definition;
+use sederunt_core::definitions::task::RunLimits;
+use sederunt_core::definitions::{Agent, DefinitionKind, StoredDefinition};
 use sederunt_core::event::Event;
 use sederunt_core::lesson::shown;
-use sederunt_core::library::agent::Tool as Definition;
-use sederunt_core::library::task::RunLimits;
-use sederunt_core::library::{Agent, Defined, Kind};
 use sederunt_core::safety::Level;
 use sederunt_core::talk::Tier;
 use sederunt_core::{Error, Session, limits as core_limits};
@@ -162,8 +162,9 @@ impl Talker {
     async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, Failure> {
         let agent: Option<Agent> = match &session.details.agent_slug {
             Some(slug) => {
-                let doc = self.engine.tenant_store().doc(&session.tenant, Kind::Agent, slug).await?;
-                doc.as_ref().map(Defined::of).transpose()?.map(|agent| agent.value)
+                let doc =
+                    self.engine.tenant_store().doc(&session.tenant, DefinitionKind::Agent, slug).await?;
+                doc.as_ref().map(StoredDefinition::of).transpose()?.map(|agent| agent.value)
             }
             None => None,
         };

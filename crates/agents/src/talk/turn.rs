@@ -4,15 +4,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use sederunt_core::engine::{Begun, Finished};
+use sederunt_core::engine::{FinishedTurn, RunningTurn};
 use sederunt_core::event::{Event, EventType, NewEvent};
 use sederunt_core::json::Json;
 use sederunt_core::lesson::shown;
 use sederunt_core::live::RowWatch;
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::talk::Fields;
-use sederunt_core::talk::pause::Asking;
-use sederunt_core::talk::turn::{Outcome, OutcomeKind};
+use sederunt_core::talk::StateFields;
+use sederunt_core::talk::pause::TurnApproval;
+use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
 use sederunt_core::{Conflict, Error};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
@@ -27,7 +27,7 @@ use crate::steps::words::within;
 /// The state of a turn, shared with its pipeline.
 pub(super) struct Listener<'a> {
     talker: &'a Talker,
-    pub(super) begun: &'a Begun,
+    pub(super) begun: &'a RunningTurn,
     heard: &'a UnboundedSender<Progress>,
     said: Mutex<String>,
     row: Mutex<RowWatch>,
@@ -98,7 +98,7 @@ impl Listener<'_> {
 impl Talker {
     pub(super) async fn run_turn(
         &self,
-        begun: &Begun,
+        begun: &RunningTurn,
         message: &Event,
         heard: &UnboundedSender<Progress>,
     ) -> Result<Reply, Error> {
@@ -140,7 +140,12 @@ impl Talker {
     }
 
     /// Closes a turn that has no answer.
-    async fn cut_short(&self, begun: &Begun, failure: &Failure, left: &Left) -> Result<Finished, Error> {
+    async fn cut_short(
+        &self,
+        begun: &RunningTurn,
+        failure: &Failure,
+        left: &Left,
+    ) -> Result<FinishedTurn, Error> {
         let mut outcome = cut_short(begun, failure, left)?;
         if left.called {
             outcome.events.splice(0..0, self.close_calls(begun).await?);
@@ -149,7 +154,7 @@ impl Talker {
     }
 
     /// Renews the lease until the turn has to end.
-    async fn watch(&self, begun: &Begun, mut pulse: Pulse) -> End {
+    async fn watch(&self, begun: &RunningTurn, mut pulse: Pulse) -> End {
         loop {
             let stop_requested = match pulse.beat().await {
                 Beat::Look => self.engine.look_at_turn(begun).await.map(|(stop, _)| stop),
@@ -171,8 +176,8 @@ fn injected(what: &[(&'static str, Vec<String>)]) -> Result<Vec<NewEvent>, Error
     what.iter().map(event).collect()
 }
 
-fn asking(begun: &Begun, asks: Asks) -> Result<Asking, Error> {
-    Ok(Asking {
+fn asking(begun: &RunningTurn, asks: Asks) -> Result<TurnApproval, Error> {
+    Ok(TurnApproval {
         events: injected(&asks.injected)?,
         usage: added_up(begun, &asks.usage)?,
         call: asks.staged,
@@ -183,14 +188,14 @@ fn asking(begun: &Begun, asks: Asks) -> Result<Asking, Error> {
     })
 }
 
-fn answered(begun: &Begun, answer: Answer) -> Result<Outcome, Error> {
+fn answered(begun: &RunningTurn, answer: Answer) -> Result<TurnOutcome, Error> {
     let mut events = injected(&answer.injected)?;
     for text in &answer.before {
         events.push(message(text, json!({}))?);
     }
     events.push(message(&answer.text, json!({"session_action": answer.action.as_str()}))?);
-    Ok(Outcome {
-        kind: OutcomeKind::Answered,
+    Ok(TurnOutcome {
+        kind: TurnOutcomeKind::Answered,
         events,
         change: answer.change,
         buffer: answer.buffer,
@@ -201,25 +206,27 @@ fn answered(begun: &Begun, answer: Answer) -> Result<Outcome, Error> {
 }
 
 /// What is kept of a turn without an answer: the text so far, and why there is no more.
-fn cut_short(begun: &Begun, failure: &Failure, left: &Left) -> Result<Outcome, Error> {
+fn cut_short(begun: &RunningTurn, failure: &Failure, left: &Left) -> Result<TurnOutcome, Error> {
     let mut events = Vec::new();
     let kind = match failure {
-        Failure::Stopped => OutcomeKind::Stopped,
-        Failure::Model(_) | Failure::Limit(_) | Failure::Unfit(_) | Failure::Engine(_) => OutcomeKind::Failed,
+        Failure::Stopped => TurnOutcomeKind::Stopped,
+        Failure::Model(_) | Failure::Limit(_) | Failure::Unfit(_) | Failure::Engine(_) => {
+            TurnOutcomeKind::Failed
+        }
     };
     if !left.said.trim().is_empty() {
         events.push(message(&left.said, json!({"interrupted": true}))?);
     }
-    if kind == OutcomeKind::Failed {
+    if kind == TurnOutcomeKind::Failed {
         let metadata =
             Json::of(&json!({"code": failure.code(), "message": failure.sentence(), "turn": begun.turn}))?;
         events.push(NewEvent::engine(EventType::known("session.error"), Some(metadata)));
     }
     let buffer = begun.talk.sitting.as_ref().map_or_else(Buffer::default, |open| open.buffer.clone());
-    Ok(Outcome {
+    Ok(TurnOutcome {
         kind,
         events,
-        change: Fields::default().with("route", kind.as_str().into()),
+        change: StateFields::default().with("route", kind.as_str().into()),
         buffer,
         crisis: 0,
         records: Vec::new(),
@@ -239,7 +246,7 @@ fn message(text: &str, metadata: serde_json::Value) -> Result<NewEvent, Error> {
 }
 
 /// The session's usage counts all of its turns.
-fn added_up(begun: &Begun, used: &Usage) -> Result<Option<Json>, Error> {
+fn added_up(begun: &RunningTurn, used: &Usage) -> Result<Option<Json>, Error> {
     if *used == Usage::default() {
         return Ok(None);
     }

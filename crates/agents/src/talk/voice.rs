@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 use sederunt_core::access::{Actor, Verb};
-use sederunt_core::engine::{Recorded, Spoken};
+use sederunt_core::engine::{RecordedTurn, SpokenTurn};
 use sederunt_core::event::{EventType, NewEvent};
 use sederunt_core::ids::{SessionId, check_name};
 use sederunt_core::json::Json;
@@ -16,8 +16,8 @@ use sederunt_core::safety::codes::EventType as CrisisEvent;
 use sederunt_core::safety::{self, Level};
 use sederunt_core::session::MemoryMode;
 use sederunt_core::store::{IdemKey, Record};
-use sederunt_core::talk::Fields;
-use sederunt_core::talk::turn::{Outcome, OutcomeKind};
+use sederunt_core::talk::StateFields;
+use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
 use sederunt_core::{Conflict, Error, limits as core_limits};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -89,7 +89,7 @@ impl Talker {
         actor: &Arc<Actor>,
         id: &SessionId,
         said: Transcript,
-    ) -> Result<Recorded, Error> {
+    ) -> Result<RecordedTurn, Error> {
         check_name("external_id", &said.external_id)?;
         for (field, text) in [("user_text", &said.user_text), ("assistant_text", &said.assistant_text)] {
             if text.trim().is_empty() {
@@ -100,7 +100,7 @@ impl Talker {
         for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
             let (session, _) = self.engine.conversation(actor, Verb::Talk, id).await?;
             let found = safety::check(&said.user_text, &self.settings.safety, None);
-            let mut change = Fields::default()
+            let mut change = StateFields::default()
                 .with("route", "voice".into())
                 .with("response_style", "spoken".into())
                 .with("diagnostics", json!({"channel": "voice"}));
@@ -119,8 +119,8 @@ impl Talker {
             if found.level == Level::Calm {
                 buffer.hold(extract::extract(&said.user_text, session.head.last_sequence + 1));
             }
-            let outcome = Outcome {
-                kind: OutcomeKind::Answered,
+            let outcome = TurnOutcome {
+                kind: TurnOutcomeKind::Answered,
                 events: vec![assistant(&said)?],
                 change,
                 buffer,
@@ -128,7 +128,7 @@ impl Talker {
                 records,
                 usage: None,
             };
-            let spoken = Spoken {
+            let spoken = SpokenTurn {
                 content: Json::of(&json!([{"type": "text", "text": said.user_text}]))?,
                 external_id: format!("{}:user", said.external_id),
                 user: said.user.clone(),

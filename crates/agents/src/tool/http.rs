@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
-use sederunt_core::library::agent::{secrets_in, sends_to};
+use sederunt_core::definitions::agent::{secrets_in, sends_to};
 use serde_json::Value;
 
 use super::{BadTool, CallContext, Error, Outcome, Tool, ToolCall, ToolSpec};

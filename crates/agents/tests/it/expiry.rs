@@ -18,7 +18,7 @@ use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::limits::SITTING_IDLE_AFTER;
 use sederunt_core::live::Hub;
-use sederunt_core::memory::Kind;
+use sederunt_core::memory::MemoryKind;
 use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::SourceKind;
 use sederunt_core::{SessionId, Timestamp};
@@ -169,7 +169,7 @@ async fn tell(engine: &Engine, me: &Actor, id: &SessionId) -> Told {
     }
     assert_eq!(told.turns, ROUNDS / THREADS, "{id}: every message had its turn");
     let owner = engine.memory_scope(me, Some(id), None, MemoryAct::Read).await.unwrap().owner().unwrap();
-    let kept = engine.memories(me, &owner, Kind::Arc, None, 1_000).await.unwrap().items;
+    let kept = engine.memories(me, &owner, MemoryKind::Arc, None, 1_000).await.unwrap().items;
     assert_eq!(
         kept.into_iter().map(|arc| arc.id).collect::<HashSet<_>>(),
         arcs,

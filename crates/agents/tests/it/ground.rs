@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sederunt_core::approval::decide::{Decide, Decision};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, Settings};
 use sederunt_core::json::Json;
@@ -39,8 +39,8 @@ pub fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()
 }
 
-pub fn decide(decision: Decision, args: Option<&str>) -> Decide {
-    Decide {
+pub fn decide(decision: Decision, args: Option<&str>) -> DecisionRequest {
+    DecisionRequest {
         decision,
         modified_args: args.map(json),
         modified_output: None,

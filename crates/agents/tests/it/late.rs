@@ -6,7 +6,7 @@ use std::time::Duration;
 use sederunt_core::SessionId;
 use sederunt_core::engine::Post;
 use sederunt_core::json::Json;
-use sederunt_core::memory::{Kind, derived_id};
+use sederunt_core::memory::{MemoryKind, derived_id};
 
 use crate::talk::World;
 
@@ -45,7 +45,7 @@ async fn the_arc_of_a_sitting_has_the_name_that_follows_from_it() {
         let log = world.log("t").await;
         let ended = log.iter().rfind(|event| event.kind.as_str() == "session.sitting_ended").unwrap();
         assert_eq!(ended.metadata.as_ref().map(Json::value).unwrap()["arc_id"], name.as_str());
-        assert_eq!(world.remembered("t", None, Kind::Arc).await.len(), sitting);
+        assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), sitting);
         assert!(world.engine.session_store().memory(&world.me.tenant, &name).await.unwrap().is_some());
     }
 }

@@ -8,7 +8,7 @@ use sederunt_agents::model;
 use sederunt_agents::model::embed::Embedder;
 use sederunt_agents::talk::likeness::Likeness;
 use sederunt_agents::talk::{Reply, Settings};
-use sederunt_core::memory::Kind;
+use sederunt_core::memory::MemoryKind;
 use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::MemoryMode;
 use sederunt_core::store::VectorQuery;
@@ -193,7 +193,7 @@ async fn what_is_forgotten_is_not_found_by_its_meaning_either() {
     assert_eq!(retrieval(&world.say("t", ASK).await).0, 1);
     world.say("t", "forget number 1").await;
     world.say("t", "yes").await;
-    assert_eq!(world.remembered("t", None, Kind::Fact).await, [""; 0]);
+    assert_eq!(world.remembered("t", None, MemoryKind::Fact).await, [""; 0]);
     assert_eq!(retrieval(&world.say("t", ASK).await).0, 0);
 }
 
@@ -206,7 +206,7 @@ async fn what_a_sitting_leaves_gets_its_vectors_by_itself() {
     }
     world.end("t", None).await;
     until("vectors that nobody asked for", async || !unembedded(&world, "toy").await).await;
-    assert!(!world.remembered("t", None, Kind::Arc).await.is_empty());
+    assert!(!world.remembered("t", None, MemoryKind::Arc).await.is_empty());
     assert_eq!(retrieval(&world.say("t", ASK).await).1, Some("hybrid"));
 }
 

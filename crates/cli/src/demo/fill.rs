@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sederunt::{
-    Actor, Append, ClaimRequest, Claimed, Engine, Error, Json, OpenSession, Pause, Result, SessionId,
+    Actor, Append, ClaimRequest, ClaimedRun, Engine, Error, Json, OpenSession, Pause, Result, SessionId,
     SessionType, Settle, Status, Transition,
 };
 use serde_json::json;
@@ -74,7 +74,7 @@ async fn move_to(engine: &Engine, me: &Actor, id: &SessionId, to: Status, why: O
 
 /// Runs the one session that waits for the filler.
 async fn run(engine: &Engine, me: &Arc<Actor>, told: &Told<'_>, end: End) -> Result<()> {
-    let Claimed { session, epoch, .. } = claim(engine, me).await?;
+    let ClaimedRun { session, epoch, .. } = claim(engine, me).await?;
     let wish = Append { events: told.events()?, epoch: Some(epoch), ..Append::default() };
     engine.append(me, &session.id, wish, None).await?;
     let how = match end {
@@ -92,7 +92,7 @@ async fn run(engine: &Engine, me: &Arc<Actor>, told: &Told<'_>, end: End) -> Res
     engine.settle(me, &session.id, epoch, how, None).await.map(drop)
 }
 
-async fn claim(engine: &Engine, me: &Actor) -> Result<Claimed> {
+async fn claim(engine: &Engine, me: &Actor) -> Result<ClaimedRun> {
     let request = ClaimRequest {
         worker: "demo".into(),
         session_types: Vec::new(),

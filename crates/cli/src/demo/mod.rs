@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt::{
-    Actor, Append, ClaimRequest, Claimed, Engine, Error, Json, OpenSession, Result, SessionId, SessionQuery,
-    SessionType, Settle, SourceKind, Types,
+    Actor, Append, ClaimRequest, ClaimedRun, Engine, Error, Json, OpenSession, Result, SessionId,
+    SessionQuery, SessionType, Settle, SourceKind, TypeFilter,
 };
 use serde_json::json;
 
@@ -59,7 +59,7 @@ pub async fn run(engine: Engine) {
 
 /// Whether to run the demo here; fills an empty store.
 async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
-    let any = SessionQuery { inactive: Some(false), ..SessionQuery::of(Types::All, 1) };
+    let any = SessionQuery { inactive: Some(false), ..SessionQuery::of(TypeFilter::All, 1) };
     let ours = SessionQuery { metadata: vec![("demo".into(), "true".into())], ..any.clone() };
     if engine.sessions(me, any).await?.items.is_empty() {
         fill::fill(engine, me).await?;
@@ -104,7 +104,7 @@ impl Worker {
         }
     }
 
-    async fn tell(&self, claimed: &Claimed) -> Result<()> {
+    async fn tell(&self, claimed: &ClaimedRun) -> Result<()> {
         let (id, epoch) = (&claimed.session.id, claimed.epoch);
         let told =
             Told::of(&claimed.session).ok_or_else(|| Error::internal("a demo session without a story"))?;
@@ -159,7 +159,7 @@ mod tests {
         let store = sederunt::open("memory:").await.unwrap();
         let me = Arc::new(Actor::local(SourceKind::Api));
         assert!(prepare(&store, &me).await.unwrap());
-        let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(Types::All, 1000) };
+        let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(TypeFilter::All, 1000) };
         let sessions = store.sessions(&me, all).await.unwrap().items;
         for kind in SessionType::ALL {
             assert!(sessions.iter().any(|session| session.head.session_type == kind), "{kind:?}");
@@ -176,7 +176,7 @@ mod tests {
 
         let before = sessions.len();
         assert!(prepare(&store, &me).await.unwrap(), "a demo that was filled before goes on");
-        let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(Types::All, 1000) };
+        let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(TypeFilter::All, 1000) };
         assert_eq!(store.sessions(&me, all).await.unwrap().items.len(), before);
         store.close().await;
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sederunt::{Actor, Engine, Json, Result};
-use sederunt_core::library::Bundle;
+use sederunt_core::definitions::Bundle;
 use serde_json::json;
 
 pub async fn define_and_start(engine: &Engine, me: &Arc<Actor>) -> Result<()> {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use sederunt::{Sederunt, SessionId};
-use sederunt_core::library::Task;
+use sederunt_core::definitions::Task;
 use sederunt_core::strict;
 use sederunt_core::work::{ClaimRequest, Settle};
 use serde_json::{Value, json};

@@ -4,16 +4,16 @@
 
 use serde_json::json;
 
-use super::gate::{Verdict, check_choices, evaluate_safety_gate};
-use super::{Approval, Body, Kind, State, call_id, digest, split_schema, with_args};
+use super::safety_gate::{GateVerdict, check_choices, evaluate_safety_gate};
+use super::{Approval, ApprovalBody, ApprovalKind, ApprovalState, call_id, digest, split_schema, with_args};
 use crate::access::{Actor, Role};
+use crate::definitions::task::OnExpiry;
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent, payload};
 use crate::ids::{SessionId, UserId, check_text};
 use crate::json::Json;
-use crate::library::task::OnExpiry;
 use crate::limits;
-use crate::session::decide::{Step, move_to};
+use crate::session::decide::{SessionStep, move_to};
 use crate::session::status::Authority;
 use crate::session::{Session, Status};
 use crate::store::{Record, Update};
@@ -25,10 +25,10 @@ use crate::work::trigger::human_step;
 
 /// What a session asks a person.
 #[derive(Clone, Debug)]
-pub struct Question {
-    pub kind: Kind,
+pub struct ApprovalQuestion {
+    pub kind: ApprovalKind,
     pub staged: Json,
-    pub verdict: Verdict,
+    pub verdict: GateVerdict,
 }
 
 /// A fresh id.
@@ -41,27 +41,29 @@ pub fn ask(
     session: &SessionId,
     task_id: Option<&str>,
     run: &mut Run,
-    question: Question,
+    question: ApprovalQuestion,
     now: Timestamp,
 ) -> Result<(Approval, NewEvent)> {
     let id = new_id();
     let life = waits_for(question.kind, run);
     let (staged, input_schema) = match question.kind {
-        Kind::Tool => split_schema(&question.staged),
-        Kind::Output | Kind::Promotion | Kind::Question | Kind::Broken => (question.staged, None),
+        ApprovalKind::Tool => split_schema(&question.staged),
+        ApprovalKind::Output | ApprovalKind::Promotion | ApprovalKind::Question | ApprovalKind::Broken => {
+            (question.staged, None)
+        }
     };
     let approval = Approval {
         id: id.clone(),
         kind: question.kind,
         session: session.clone(),
         task_id: task_id.map(Into::into),
-        state: State::Pending,
+        state: ApprovalState::Pending,
         assigned_to: run.assigned_to.as_deref().map(UserId::stored),
         expires_at: life.map(|life| now.plus(life)),
         created_at: now,
         decided_by: None,
         decided_at: None,
-        body: Body {
+        body: ApprovalBody {
             digest: digest(question.kind, session, &staged),
             staged: Some(staged),
             score: question.verdict.score,
@@ -81,12 +83,12 @@ pub fn ask(
 
 /// How long a question of this kind waits: as its task says; otherwise a tool call waits without end, and anything
 /// else as long as waiting sessions do.
-pub fn waits_for(kind: Kind, run: &Run) -> Option<std::time::Duration> {
+pub fn waits_for(kind: ApprovalKind, run: &Run) -> Option<std::time::Duration> {
     match (run.approval, kind) {
-        (Some(terms), Kind::Tool | Kind::Output | Kind::Promotion) => {
+        (Some(terms), ApprovalKind::Tool | ApprovalKind::Output | ApprovalKind::Promotion) => {
             Some(std::time::Duration::from_secs(terms.expires_in_s))
         }
-        (None, Kind::Tool) => None,
+        (None, ApprovalKind::Tool) => None,
         _ => Some(limits::WAITING_DEADLINE),
     }
 }
@@ -105,17 +107,17 @@ impl Decision {
         }
     }
 
-    const fn state(self) -> State {
+    const fn state(self) -> ApprovalState {
         match self {
-            Self::Approve => State::Approved,
-            Self::Deny => State::Denied,
+            Self::Approve => ApprovalState::Approved,
+            Self::Deny => ApprovalState::Denied,
         }
     }
 }
 
 /// A decision as a person sends it.
 #[derive(Clone, Debug)]
-pub struct Decide {
+pub struct DecisionRequest {
     pub decision: Decision,
     pub modified_args: Option<Json>,
     pub modified_output: Option<Json>,
@@ -126,16 +128,16 @@ pub struct Decide {
 
 /// The outcome of a decision.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum DecisionOutcome {
     /// The same decision was made before; nothing changes.
     Stands,
-    Settled(Box<Settled>),
+    Settled(Box<DecisionEffects>),
 }
 
 /// A decision that was accepted, with everything that it changes.
 #[derive(Debug)]
-pub struct Settled {
-    pub step: Step,
+pub struct DecisionEffects {
+    pub step: SessionStep,
     pub record: Record,
     /// Values that are written back with the step.
     pub write_back: Option<Json>,
@@ -147,25 +149,25 @@ pub fn decide(
     actor: &Actor,
     session: &Session,
     approval: &Approval,
-    wish: &Decide,
+    wish: &DecisionRequest,
     now: Timestamp,
-) -> Result<Outcome> {
+) -> Result<DecisionOutcome> {
     check_may_decide(actor, approval)?;
     if let Some(reason) = &wish.reason {
         check_text("reason", reason, limits::SENTENCE_CHARS_MAX)?;
     }
     match approval.state {
-        State::Pending if approval.expires_at.is_some_and(|end| end <= now) => {
+        ApprovalState::Pending if approval.expires_at.is_some_and(|end| end <= now) => {
             return Err(decided(approval, "expired"));
         }
-        State::Pending => {}
-        state if state == wish.decision.state() => return Ok(Outcome::Stands),
-        State::Approved => return Err(decided(approval, "approve")),
-        State::Denied => return Err(decided(approval, "deny")),
-        State::Expired => return Err(decided(approval, "expired")),
-        State::Cancelled => return Err(decided(approval, "cancelled")),
+        ApprovalState::Pending => {}
+        state if state == wish.decision.state() => return Ok(DecisionOutcome::Stands),
+        ApprovalState::Approved => return Err(decided(approval, "approve")),
+        ApprovalState::Denied => return Err(decided(approval, "deny")),
+        ApprovalState::Expired => return Err(decided(approval, "expired")),
+        ApprovalState::Cancelled => return Err(decided(approval, "cancelled")),
     }
-    let Some(staged) = approval.body.staged.as_ref().filter(|_| approval.kind != Kind::Broken) else {
+    let Some(staged) = approval.body.staged.as_ref().filter(|_| approval.kind != ApprovalKind::Broken) else {
         return Err(Error::invalid("id", "this approval cannot be read; stop its session instead"));
     };
     if digest(approval.kind, &session.id, staged) != approval.body.digest {
@@ -175,48 +177,51 @@ pub fn decide(
         return Err(Conflict::StaleBase.into());
     }
     match (approval.kind, wish.decision) {
-        (Kind::Question, Decision::Approve) => Err(Error::invalid(
+        (ApprovalKind::Question, Decision::Approve) => Err(Error::invalid(
             "decision",
             "a question is answered with `human-complete` or `elicitation-reply`, or denied",
         )),
-        (Kind::Tool, _) => decide_tool(actor, session, approval, staged, wish),
-        (Kind::Output | Kind::Promotion, Decision::Approve) => {
+        (ApprovalKind::Tool, _) => decide_tool(actor, session, approval, staged, wish),
+        (ApprovalKind::Output | ApprovalKind::Promotion, Decision::Approve) => {
             approve_output(actor, session, approval, staged, wish)
         }
-        (Kind::Output | Kind::Promotion, Decision::Deny) => {
+        (ApprovalKind::Output | ApprovalKind::Promotion, Decision::Deny) => {
             refuse_edits(wish)?;
-            deny_output(&Refusal::of(actor, wish), session, approval, now)
+            deny_output(&DenialTerms::of(actor, wish), session, approval, now)
         }
-        (Kind::Question, Decision::Deny) => {
+        (ApprovalKind::Question, Decision::Deny) => {
             refuse_edits(wish)?;
-            deny_question(&Refusal::of(actor, wish), session, approval)
+            deny_question(&DenialTerms::of(actor, wish), session, approval)
         }
-        (Kind::Broken, _) => Err(Error::NotFound),
+        (ApprovalKind::Broken, _) => Err(Error::NotFound),
     }
 }
 
 /// Applies the expiry of an approval: it denies, or ends the session; it never approves. `None`: the session's own
 /// rule for a passed deadline applies.
-pub fn expire(session: &Session, approval: &Approval, now: Timestamp) -> Result<Option<Settled>> {
+pub fn expire(session: &Session, approval: &Approval, now: Timestamp) -> Result<Option<DecisionEffects>> {
     if approval.body.on_expiry != OnExpiry::Deny || session.head.is_talk {
         return Ok(None);
     }
-    let silence =
-        Refusal { by: "nobody".to_owned(), reason: Some("nobody decided in time".to_owned()), expired: true };
+    let silence = DenialTerms {
+        by: "nobody".to_owned(),
+        reason: Some("nobody decided in time".to_owned()),
+        expired: true,
+    };
     let outcome = match approval.kind {
-        Kind::Tool => deny_tool(&silence, session, approval)?,
-        Kind::Output | Kind::Promotion => deny_output(&silence, session, approval, now)?,
-        Kind::Question => deny_question(&silence, session, approval)?,
-        Kind::Broken => return Ok(None),
+        ApprovalKind::Tool => deny_tool(&silence, session, approval)?,
+        ApprovalKind::Output | ApprovalKind::Promotion => deny_output(&silence, session, approval, now)?,
+        ApprovalKind::Question => deny_question(&silence, session, approval)?,
+        ApprovalKind::Broken => return Ok(None),
     };
     Ok(match outcome {
-        Outcome::Settled(mut settled) => {
+        DecisionOutcome::Settled(mut settled) => {
             if let Record::CloseApproval { state, .. } = &mut settled.record {
-                *state = State::Expired;
+                *state = ApprovalState::Expired;
             }
             Some(*settled)
         }
-        Outcome::Stands => None,
+        DecisionOutcome::Stands => None,
     })
 }
 
@@ -243,7 +248,7 @@ fn decided(approval: &Approval, decision: &'static str) -> Error {
     Conflict::AlreadyDecided { decision, decided_by }.into()
 }
 
-fn refuse_edits(wish: &Decide) -> Result<()> {
+fn refuse_edits(wish: &DecisionRequest) -> Result<()> {
     for (field, edit) in [("modified_args", &wish.modified_args), ("modified_output", &wish.modified_output)]
     {
         if edit.is_some() {
@@ -253,7 +258,7 @@ fn refuse_edits(wish: &Decide) -> Result<()> {
     Ok(())
 }
 
-fn close(approval: &Approval, state: State, decided_by: &str, body: Body) -> Record {
+fn close(approval: &Approval, state: ApprovalState, decided_by: &str, body: ApprovalBody) -> Record {
     Record::CloseApproval {
         id: approval.id.clone(),
         state,
@@ -282,7 +287,7 @@ fn approved_event(
 }
 
 /// The audit event of a denial, or of an approval that expired.
-fn denied_event(kind: &'static str, approval: &Approval, refusal: &Refusal) -> Result<NewEvent> {
+fn denied_event(kind: &'static str, approval: &Approval, refusal: &DenialTerms) -> Result<NewEvent> {
     let said = refusal.reason.as_deref().filter(|_| !refusal.expired);
     let mut metadata = audit_metadata(approval, Decision::Deny, said);
     if refusal.expired {
@@ -293,7 +298,7 @@ fn denied_event(kind: &'static str, approval: &Approval, refusal: &Refusal) -> R
 
 fn audit_metadata(approval: &Approval, decision: Decision, reason: Option<&str>) -> serde_json::Value {
     let mut metadata = json!({"approval_id": &*approval.id, "decision": decision.as_str()});
-    let call = approval.body.staged.as_ref().filter(|_| approval.kind == Kind::Tool);
+    let call = approval.body.staged.as_ref().filter(|_| approval.kind == ApprovalKind::Tool);
     if let Some(id) = call.and_then(call_id) {
         metadata["tool_call_id"] = id.into();
     }
@@ -316,21 +321,21 @@ fn audit_event(
 }
 
 /// Who refuses, and why.
-struct Refusal {
+struct DenialTerms {
     by: String,
     reason: Option<String>,
     /// The deadline passed: the reason is Sederunt's own text, not a reviewer's instruction.
     expired: bool,
 }
 
-impl Refusal {
-    fn of(actor: &Actor, wish: &Decide) -> Self {
+impl DenialTerms {
+    fn of(actor: &Actor, wish: &DecisionRequest) -> Self {
         Self { by: by(actor), reason: wish.reason.clone(), expired: false }
     }
 }
 
 /// Puts the session back into the queue with the decision; a turn of talk, which has no queue, runs on at once.
-fn resumed(session: &Session, mut run: Run, resume: Option<Resume>) -> Result<Step> {
+fn resumed(session: &Session, mut run: Run, resume: Option<Resume>) -> Result<SessionStep> {
     let to = if session.head.is_talk { Status::Running } else { Status::Pending };
     if to == Status::Pending {
         check_continues(session)?;
@@ -347,8 +352,8 @@ fn decide_tool(
     session: &Session,
     approval: &Approval,
     staged: &Json,
-    wish: &Decide,
-) -> Result<Outcome> {
+    wish: &DecisionRequest,
+) -> Result<DecisionOutcome> {
     if wish.modified_output.is_some() {
         return Err(Error::invalid("modified_output", "a tool call has arguments; use `modified_args`"));
     }
@@ -356,7 +361,7 @@ fn decide_tool(
         if wish.modified_args.is_some() {
             return Err(Error::invalid("modified_args", "a denied call is not carried out"));
         }
-        return deny_tool(&Refusal::of(actor, wish), session, approval);
+        return deny_tool(&DenialTerms::of(actor, wish), session, approval);
     }
     let args = staged.fields().iter().find(|(key, _)| key == "args").map(|(_, args)| args.clone());
     let args = args.unwrap_or_else(Json::empty_object);
@@ -373,7 +378,7 @@ fn decide_tool(
     }
     let changed = edited.as_ref().map(|edited| changed_values(&args, edited));
     let final_args = edited.clone().unwrap_or(args);
-    let sum = digest(Kind::Tool, &session.id, &with_args(staged, &final_args));
+    let sum = digest(ApprovalKind::Tool, &session.id, &with_args(staged, &final_args));
     let resume = Resume {
         tool_call: Some(staged.clone()),
         args: Some(final_args),
@@ -386,12 +391,12 @@ fn decide_tool(
     let event =
         approved_event("user.tool_confirmation", approval, &name, wish.reason.as_deref(), changed.as_ref())?;
     step.events.insert(0, event);
-    let body = Body { digest: sum, edited, reason: wish.reason.clone(), ..approval.body.clone() };
-    let record = close(approval, State::Approved, &name, body);
-    Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
+    let body = ApprovalBody { digest: sum, edited, reason: wish.reason.clone(), ..approval.body.clone() };
+    let record = close(approval, ApprovalState::Approved, &name, body);
+    Ok(DecisionOutcome::Settled(Box::new(DecisionEffects { step, record, write_back: None })))
 }
 
-fn deny_tool(refusal: &Refusal, session: &Session, approval: &Approval) -> Result<Outcome> {
+fn deny_tool(refusal: &DenialTerms, session: &Session, approval: &Approval) -> Result<DecisionOutcome> {
     let resume = Resume {
         tool_call: approval.body.staged.clone(),
         reason: refusal.reason.clone(),
@@ -399,9 +404,9 @@ fn deny_tool(refusal: &Refusal, session: &Session, approval: &Approval) -> Resul
     };
     let mut step = resumed(session, Run::of(session), Some(resume))?;
     step.events.insert(0, denied_event("user.tool_confirmation", approval, refusal)?);
-    let body = Body { reason: refusal.reason.clone(), ..approval.body.clone() };
-    let record = close(approval, State::Denied, &refusal.by, body);
-    Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
+    let body = ApprovalBody { reason: refusal.reason.clone(), ..approval.body.clone() };
+    let record = close(approval, ApprovalState::Denied, &refusal.by, body);
+    Ok(DecisionOutcome::Settled(Box::new(DecisionEffects { step, record, write_back: None })))
 }
 
 fn approve_output(
@@ -409,13 +414,13 @@ fn approve_output(
     session: &Session,
     approval: &Approval,
     staged: &Json,
-    wish: &Decide,
-) -> Result<Outcome> {
+    wish: &DecisionRequest,
+) -> Result<DecisionOutcome> {
     if wish.modified_args.is_some() {
         return Err(Error::invalid("modified_args", "an output has values; use `modified_output`"));
     }
     let mut run = Run::of(session);
-    let mut body = Body { reason: wish.reason.clone(), ..approval.body.clone() };
+    let mut body = ApprovalBody { reason: wish.reason.clone(), ..approval.body.clone() };
     let mut values = staged.clone();
     let mut result = None;
     let mut changed = None;
@@ -448,11 +453,16 @@ fn approve_output(
     step.update.result = result;
     run.approval_id = None;
     step.update.run = Some(run.to_json()?);
-    let record = close(approval, State::Approved, &name, body);
-    Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: Some(values) })))
+    let record = close(approval, ApprovalState::Approved, &name, body);
+    Ok(DecisionOutcome::Settled(Box::new(DecisionEffects { step, record, write_back: Some(values) })))
 }
 
-fn deny_output(refusal: &Refusal, session: &Session, approval: &Approval, now: Timestamp) -> Result<Outcome> {
+fn deny_output(
+    refusal: &DenialTerms,
+    session: &Session,
+    approval: &Approval,
+    now: Timestamp,
+) -> Result<DecisionOutcome> {
     let mut run = Run::of(session);
     run.denials.push(Denial { by: refusal.by.clone(), reason: refusal.reason.clone() });
     run.repairs = 0;
@@ -478,9 +488,9 @@ fn deny_output(refusal: &Refusal, session: &Session, approval: &Approval, now: T
         resumed(session, run, None)?
     };
     step.events.insert(0, event);
-    let body = Body { reason: refusal.reason.clone(), ..approval.body.clone() };
-    let record = close(approval, State::Denied, &refusal.by, body);
-    Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
+    let body = ApprovalBody { reason: refusal.reason.clone(), ..approval.body.clone() };
+    let record = close(approval, ApprovalState::Denied, &refusal.by, body);
+    Ok(DecisionOutcome::Settled(Box::new(DecisionEffects { step, record, write_back: None })))
 }
 
 /// Whether a session is the work of a person, and no worker has ever had it.
@@ -489,23 +499,28 @@ fn is_persons_step(session: &Session) -> bool {
 }
 
 /// Parks a session that waits for a person again, with the next question.
-fn asked_next(session: &Session, mut run: Run, question: Question, now: Timestamp) -> Result<Step> {
+fn asked_next(
+    session: &Session,
+    mut run: Run,
+    question: ApprovalQuestion,
+    now: Timestamp,
+) -> Result<SessionStep> {
     let deadline = Some(waits_for(question.kind, &run));
-    let of_person = question.kind == Kind::Output;
+    let of_person = question.kind == ApprovalKind::Output;
     let (mut approval, event) =
         ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now)?;
     if of_person {
         // A person's own output is reviewed by an owner, not by that person.
         approval.assigned_to = None;
     }
-    let mut step = Step::of(Update { run: Some(run.to_json()?), deadline, ..Update::default() });
+    let mut step = SessionStep::of(Update { run: Some(run.to_json()?), deadline, ..Update::default() });
     step.events.push(event);
     step.records.push(Record::AddApproval(Box::new(approval)));
     Ok(step)
 }
 
 /// A person declines to answer: a run goes on without the answer, a person's own step fails.
-fn deny_question(refusal: &Refusal, session: &Session, approval: &Approval) -> Result<Outcome> {
+fn deny_question(refusal: &DenialTerms, session: &Session, approval: &Approval) -> Result<DecisionOutcome> {
     let run = Run::of(session);
     let mut step = if session.details.agent_slug.is_some() || approval.view_id().is_some() {
         let resume = Resume {
@@ -521,15 +536,15 @@ fn deny_question(refusal: &Refusal, session: &Session, approval: &Approval) -> R
         step
     };
     step.events.insert(0, denied_event("user.tool_confirmation", approval, refusal)?);
-    let body = Body { reason: refusal.reason.clone(), ..approval.body.clone() };
-    let record = close(approval, State::Denied, &refusal.by, body);
-    Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
+    let body = ApprovalBody { reason: refusal.reason.clone(), ..approval.body.clone() };
+    let record = close(approval, ApprovalState::Denied, &refusal.by, body);
+    Ok(DecisionOutcome::Settled(Box::new(DecisionEffects { step, record, write_back: None })))
 }
 
 /// A person answers a question that a run asked: the run goes on with the answer.
-pub fn reply(actor: &Actor, session: &Session, approval: &Approval, reply: &Json) -> Result<Settled> {
+pub fn reply(actor: &Actor, session: &Session, approval: &Approval, reply: &Json) -> Result<DecisionEffects> {
     check_may_decide(actor, approval)?;
-    if approval.kind != Kind::Question || session.details.agent_slug.is_none() {
+    if approval.kind != ApprovalKind::Question || session.details.agent_slug.is_none() {
         return Err(Error::invalid("id", "no question of a run waits here"));
     }
     check_pending(approval)?;
@@ -562,8 +577,12 @@ pub fn reply(actor: &Actor, session: &Session, approval: &Approval, reply: &Json
     event.content = Some(Json::of(&part)?);
     event.author = Some(name.as_str().into());
     step.events.insert(0, event);
-    let body = Body { edited: Some(reply.clone()), ..approval.body.clone() };
-    Ok(Settled { step, record: close(approval, State::Approved, &name, body), write_back: None })
+    let body = ApprovalBody { edited: Some(reply.clone()), ..approval.body.clone() };
+    Ok(DecisionEffects {
+        step,
+        record: close(approval, ApprovalState::Approved, &name, body),
+        write_back: None,
+    })
 }
 
 /// A respondent answers the view by which a run asked: the run goes on with the answer.
@@ -574,7 +593,7 @@ pub fn answered(
     by: &str,
     reply: Json,
     event: NewEvent,
-) -> Result<Settled> {
+) -> Result<DecisionEffects> {
     let resume = Resume {
         reply: Some(reply.clone()),
         view_id: Some(view_id.to_owned()),
@@ -582,8 +601,8 @@ pub fn answered(
     };
     let mut step = resumed(session, Run::of(session), Some(resume))?;
     step.events.insert(0, event);
-    let body = Body { edited: Some(reply), ..approval.body.clone() };
-    Ok(Settled { step, record: close(approval, State::Approved, by, body), write_back: None })
+    let body = ApprovalBody { edited: Some(reply), ..approval.body.clone() };
+    Ok(DecisionEffects { step, record: close(approval, ApprovalState::Approved, by, body), write_back: None })
 }
 
 /// A person completes a step: the result counts if it fits the contract. Where the task wants its output reviewed, an
@@ -595,9 +614,11 @@ pub fn human_complete(
     result: Option<&Json>,
     text: Option<&str>,
     now: Timestamp,
-) -> Result<Settled> {
+) -> Result<DecisionEffects> {
     check_may_decide(actor, approval)?;
-    if approval.kind != Kind::Question || session.details.agent_slug.is_some() || approval.view_id().is_some()
+    if approval.kind != ApprovalKind::Question
+        || session.details.agent_slug.is_some()
+        || approval.view_id().is_some()
     {
         return Err(Error::invalid("id", "no person's step waits here"));
     }
@@ -626,8 +647,8 @@ pub fn human_complete(
     run.approval_id = None;
     let (mut step, write_back) = match staged {
         Some(staged) if run.asks_before_writing() => {
-            let verdict = if run.criteria.is_empty() { Verdict::default() } else { verdict };
-            let question = Question { kind: Kind::Output, staged, verdict };
+            let verdict = if run.criteria.is_empty() { GateVerdict::default() } else { verdict };
+            let question = ApprovalQuestion { kind: ApprovalKind::Output, staged, verdict };
             (asked_next(session, run, question, now)?, None)
         }
         written => {
@@ -652,17 +673,17 @@ pub fn human_complete(
         (None, Some(text)) => Some(Json::of(&text)?),
         (None, None) => None,
     };
-    let body = Body { edited: result.cloned(), ..approval.body.clone() };
-    Ok(Settled { step, record: close(approval, State::Approved, &name, body), write_back })
+    let body = ApprovalBody { edited: result.cloned(), ..approval.body.clone() };
+    Ok(DecisionEffects { step, record: close(approval, ApprovalState::Approved, &name, body), write_back })
 }
 
 fn check_pending(approval: &Approval) -> Result<()> {
     match approval.state {
-        State::Pending => Ok(()),
-        State::Approved => Err(decided(approval, "answer")),
-        State::Denied => Err(decided(approval, "deny")),
-        State::Expired => Err(decided(approval, "expired")),
-        State::Cancelled => Err(decided(approval, "cancelled")),
+        ApprovalState::Pending => Ok(()),
+        ApprovalState::Approved => Err(decided(approval, "answer")),
+        ApprovalState::Denied => Err(decided(approval, "deny")),
+        ApprovalState::Expired => Err(decided(approval, "expired")),
+        ApprovalState::Cancelled => Err(decided(approval, "cancelled")),
     }
 }
 

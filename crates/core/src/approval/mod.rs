@@ -3,15 +3,15 @@
 //! staged, and the gate. What a decision does to its session is in [`decide`].
 
 pub mod decide;
-pub mod gate;
+pub mod safety_gate;
 mod store;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::Digest as _;
 
+use crate::definitions::task::OnExpiry;
 use crate::ids::{SessionId, UserId};
 use crate::json::Json;
-use crate::library::task::OnExpiry;
 use crate::time::Timestamp;
 
 pub use store::{ApprovalListStore, ApprovalStore};
@@ -20,20 +20,20 @@ pub use store::{ApprovalListStore, ApprovalStore};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Approval {
     pub id: Box<str>,
-    pub kind: Kind,
+    pub kind: ApprovalKind,
     pub session: SessionId,
     pub task_id: Option<Box<str>>,
-    pub state: State,
+    pub state: ApprovalState,
     pub assigned_to: Option<UserId>,
     pub expires_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub decided_by: Option<Box<str>>,
     pub decided_at: Option<Timestamp>,
-    pub body: Body,
+    pub body: ApprovalBody,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ApprovalKind {
     Tool,
     Output,
     Promotion,
@@ -42,7 +42,7 @@ pub enum Kind {
     Broken,
 }
 
-impl Kind {
+impl ApprovalKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -66,7 +66,7 @@ impl Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum ApprovalState {
     Pending,
     Approved,
     Denied,
@@ -75,7 +75,7 @@ pub enum State {
     Cancelled,
 }
 
-impl State {
+impl ApprovalState {
     pub const ALL: [Self; 5] = [Self::Pending, Self::Approved, Self::Denied, Self::Expired, Self::Cancelled];
 
     pub const fn as_str(self) -> &'static str {
@@ -95,7 +95,7 @@ impl State {
 
 /// What is decided on, and what was decided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Body {
+pub struct ApprovalBody {
     /// A tool call `{id, name, args}`, values to write, or a question `{text, schema?}`. `null` is a value: that of a
     /// run without an output.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
@@ -126,21 +126,25 @@ impl Approval {
         self.body.staged.as_ref().and_then(asked_by)
     }
 
-    /// Builds an approval from a stored row. An unreadable row becomes [`Kind::Broken`] and stays visible.
-    pub fn of_row(kind: Option<&str>, body: &str, rest: impl FnOnce(Kind, Body) -> Self) -> Self {
-        match serde_json::from_str::<Body>(body) {
+    /// Builds an approval from a stored row. An unreadable row becomes [`ApprovalKind::Broken`] and stays visible.
+    pub fn of_row(
+        kind: Option<&str>,
+        body: &str,
+        rest: impl FnOnce(ApprovalKind, ApprovalBody) -> Self,
+    ) -> Self {
+        match serde_json::from_str::<ApprovalBody>(body) {
             Ok(body) => {
-                let kind = Kind::read(kind);
-                let readable = kind != Kind::Broken && body.staged.is_some();
-                rest(if readable { kind } else { Kind::Broken }, body)
+                let kind = ApprovalKind::read(kind);
+                let readable = kind != ApprovalKind::Broken && body.staged.is_some();
+                rest(if readable { kind } else { ApprovalKind::Broken }, body)
             }
-            Err(_) => rest(Kind::Broken, Body::default()),
+            Err(_) => rest(ApprovalKind::Broken, ApprovalBody::default()),
         }
     }
 }
 
 /// The digest of something to be carried out for a session.
-pub fn digest(kind: Kind, session: &SessionId, staged: &Json) -> String {
+pub fn digest(kind: ApprovalKind, session: &SessionId, staged: &Json) -> String {
     let mut hash = sha2::Sha256::new();
     for part in [kind.as_str(), session.as_str(), staged.as_str()] {
         hash.update((part.len() as u64).to_le_bytes());
@@ -183,17 +187,17 @@ pub fn with_args(call: &Json, args: &Json) -> Json {
 /// Filters of a list of approvals; all given ones must hold. Newest first.
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalQuery {
-    pub state: Option<State>,
+    pub state: Option<ApprovalState>,
     pub session: Option<SessionId>,
     pub task_id: Option<String>,
-    pub assigned_to: Option<Assigned>,
+    pub assigned_to: Option<AssigneeFilter>,
     pub after: Option<i64>,
     pub limit: usize,
 }
 
 /// Whose approvals to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Assigned {
+pub enum AssigneeFilter {
     To(UserId),
     /// This person's, and those without an assignee.
     ToOrNobody(UserId),

@@ -2,25 +2,25 @@
 
 use uuid::Uuid;
 
-use super::pauses::let_go_on;
+use super::pauses::release_talk;
 use super::sessions::check_limit;
-use super::{Decided, Engine, Settled};
+use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Role};
-use crate::approval::decide::{self as decisions, Decide, Outcome, check_may_decide};
-use crate::approval::{self, Approval, ApprovalQuery, Assigned, State};
+use crate::approval::decide::{self as decisions, DecisionOutcome, DecisionRequest, check_may_decide};
+use crate::approval::{self, Approval, ApprovalQuery, ApprovalState, AssigneeFilter};
+use crate::definitions::entity::Entity;
+use crate::definitions::{DefinitionKind, StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::json_schema;
-use crate::library::entity::Entity;
-use crate::library::{Defined, Kind, Task};
 use crate::session::Session;
-use crate::session::decide::Step;
+use crate::session::decide::SessionStep;
 use crate::session::query::Page;
-use crate::store::{Change, IdemKey, Note, Record};
+use crate::store::{Change, IdemKey, KeyNote, Record};
 use crate::talk::Talk;
 use crate::time::Timestamp;
-use crate::work::output::{Output, OutputType};
+use crate::work::output::{OutputContract, OutputType};
 use crate::work::run::Run;
 use crate::work::write_grant::{EntityWrite, WriteGrant};
 
@@ -48,9 +48,9 @@ impl Engine {
     ) -> Result<Page<Approval, i64>> {
         check_limit(query.limit)?;
         query.assigned_to = match (actor.role, actor.user.clone()) {
-            (Role::Owner, Some(user)) if mine => Some(Assigned::ToOrNobody(user)),
+            (Role::Owner, Some(user)) if mine => Some(AssigneeFilter::ToOrNobody(user)),
             (Role::Owner, _) => None,
-            (Role::Member, Some(user)) => Some(Assigned::To(user)),
+            (Role::Member, Some(user)) => Some(AssigneeFilter::To(user)),
             _ => return Err(Error::denied("only an assignee or an owner decides")),
         };
         let mut page = self.tenant.approvals(&actor.tenant, query).await?;
@@ -66,9 +66,9 @@ impl Engine {
             Err(Error::NotFound) => {}
             found => return found,
         }
-        let task: Defined<Task> = self.definition(actor, id).await?;
+        let task: StoredDefinition<Task> = self.definition(actor, id).await?;
         let query = ApprovalQuery {
-            state: Some(State::Pending),
+            state: Some(ApprovalState::Pending),
             task_id: Some(task.id.to_string()),
             limit: 2,
             ..ApprovalQuery::default()
@@ -87,7 +87,7 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &str,
-        wish: Decide,
+        wish: DecisionRequest,
         key: Option<IdemKey>,
     ) -> Result<Approval> {
         let before = match key {
@@ -95,7 +95,7 @@ impl Engine {
             None => None,
         };
         match before {
-            Some(Note(decided)) => self.approval(actor, &decided.to_string()).await,
+            Some(KeyNote(decided)) => self.approval(actor, &decided.to_string()).await,
             None => {
                 let meant = self.approval_or_only_of_task(actor, id).await?;
                 self.decide(actor, &meant.id, wish, key).await
@@ -109,10 +109,10 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &str,
-        wish: Decide,
+        wish: DecisionRequest,
         key: Option<IdemKey>,
     ) -> Result<Approval> {
-        let key = key.map(|key| IdemKey { note: Uuid::parse_str(id).ok().map(Note), ..key });
+        let key = key.map(|key| IdemKey { note: Uuid::parse_str(id).ok().map(KeyNote), ..key });
         let done = self
             .settle_on(|| {
                 Box::pin(async {
@@ -120,10 +120,10 @@ impl Engine {
                     let now = self.tenant.now().await?;
                     json_schema::prepare(&Run::contract_schema(&session)).await;
                     match decisions::decide(actor, &session, &approval, &wish, now)? {
-                        Outcome::Stands => Ok(Decided::Nothing(approval)),
-                        Outcome::Settled(settled) => {
+                        DecisionOutcome::Stands => Ok(Decided::Nothing(approval)),
+                        DecisionOutcome::Settled(settled) => {
                             let mut change = self.settled(&session, *settled).await?.keyed(key);
-                            let_go_on(&mut change, &session, &talk);
+                            release_talk(&mut change, &session, &talk);
                             Ok(Decided::Change(Box::new(change)))
                         }
                     }
@@ -131,8 +131,8 @@ impl Engine {
             })
             .await;
         match self.or_replayed(actor, key, done).await? {
-            Settled::Nothing(approval) => Ok(approval),
-            Settled::Done(_) => self.approval(actor, id).await,
+            CommandOutcome::Nothing(approval) => Ok(approval),
+            CommandOutcome::Done(_) => self.approval(actor, id).await,
         }
     }
 
@@ -168,7 +168,7 @@ impl Engine {
         actor: &Actor,
         id: &SessionId,
         key: Option<IdemKey>,
-        decide: impl Fn(&Session, &Approval, Timestamp) -> Result<decisions::Settled> + Sync,
+        decide: impl Fn(&Session, &Approval, Timestamp) -> Result<decisions::DecisionEffects> + Sync,
     ) -> Result<Session> {
         let done = self
             .settle_on(|| {
@@ -187,8 +187,8 @@ impl Engine {
             })
             .await;
         match self.or_replayed(actor, key, done).await? {
-            Settled::Nothing(()) => Err(Error::internal("an answer changes a session")),
-            Settled::Done(done) => self.session_after(actor, id, &done).await,
+            CommandOutcome::Nothing(()) => Err(Error::internal("an answer changes a session")),
+            CommandOutcome::Done(done) => self.session_after(actor, id, &done).await,
         }
     }
 
@@ -204,7 +204,8 @@ impl Engine {
         let mut approval = self.kept_approval(actor, id).await?;
         let found = self.sessions.talk(&actor.tenant, &approval.session).await?;
         let (session, talk) = found.ok_or(Error::NotFound)?;
-        if approval.state == State::Pending && Run::of(&session).approval_id.as_deref() != Some(&*approval.id)
+        if approval.state == ApprovalState::Pending
+            && Run::of(&session).approval_id.as_deref() != Some(&*approval.id)
         {
             approval = self.kept_approval(actor, id).await?;
         }
@@ -212,9 +213,13 @@ impl Engine {
     }
 
     /// The change that carries out a decision.
-    pub(super) async fn settled(&self, session: &Session, settled: decisions::Settled) -> Result<Change> {
+    pub(super) async fn settled(
+        &self,
+        session: &Session,
+        settled: decisions::DecisionEffects,
+    ) -> Result<Change> {
         let written = self.written_by(session, settled.write_back.as_ref(), &settled.step).await?;
-        let mut change = self.stepped(session, settled.step).await?;
+        let mut change = self.change_for(session, settled.step).await?;
         change.records.push(settled.record);
         change.records.extend(written);
         Ok(change)
@@ -226,13 +231,15 @@ impl Engine {
         &self,
         session: &Session,
         write_back: Option<&Json>,
-        step: &Step,
+        step: &SessionStep,
     ) -> Result<Vec<Record>> {
         if let Some(values) = write_back {
             return self.write_back(session, values).await;
         }
         let staged = step.records.iter().find_map(|record| match record {
-            Record::AddApproval(asked) if asked.kind == approval::Kind::Output => asked.body.staged.as_ref(),
+            Record::AddApproval(asked) if asked.kind == approval::ApprovalKind::Output => {
+                asked.body.staged.as_ref()
+            }
             _ => None,
         });
         if let Some(values) = staged {
@@ -275,10 +282,11 @@ impl Engine {
                 let mut records = Vec::new();
                 if let (Some(about), Some(relation), Record::PutDoc { doc, .. }) =
                     (about, &output.relation, &made)
-                    && let Some(source) = self.tenant.doc(&session.tenant, Kind::Entity, about).await?
+                    && let Some(source) =
+                        self.tenant.doc(&session.tenant, DefinitionKind::Entity, about).await?
                 {
                     writer.check(EntityWrite::Change { id: &source.id })?;
-                    let mut source: Defined<Entity> = Defined::of(&source)?;
+                    let mut source: StoredDefinition<Entity> = StoredDefinition::of(&source)?;
                     let listed = source.value.fields.fields().into_iter().find(|(key, _)| key == relation);
                     let mut ids: Vec<String> =
                         listed.and_then(|(_, ids)| ids.read().ok()).unwrap_or_default();
@@ -294,7 +302,7 @@ impl Engine {
     }
 
     /// The grant of a run that was started before runs had one: its task's current grant.
-    async fn unfrozen_grant(&self, session: &Session, output: &Output) -> Result<WriteGrant> {
+    async fn unfrozen_grant(&self, session: &Session, output: &OutputContract) -> Result<WriteGrant> {
         let Some(task) = self.task_of(session).await? else { return Ok(WriteGrant::default()) };
         if task.value.writes.is_none() && self.is_made_by_owner(&session.tenant, &task).await? {
             let about = session.details.entity_id.as_deref();
@@ -311,10 +319,10 @@ impl Engine {
         fields: &[(String, Json)],
     ) -> Result<Record> {
         if let Some(id) = id
-            && let Some(doc) = self.tenant.doc(&writer.session.tenant, Kind::Entity, id).await?
+            && let Some(doc) = self.tenant.doc(&writer.session.tenant, DefinitionKind::Entity, id).await?
         {
             writer.check(EntityWrite::Change { id })?;
-            let mut entity: Defined<Entity> = Defined::of(&doc)?;
+            let mut entity: StoredDefinition<Entity> = StoredDefinition::of(&doc)?;
             entity.value.take(fields);
             let expects = Some(entity.version);
             return Ok(Record::PutDoc { doc: Box::new(entity.to_doc()?), expects });
@@ -332,7 +340,7 @@ impl Engine {
             .map(|title| title.chars().take(crate::limits::NAME_CHARS_MAX).collect());
         let mut entity = Entity { type_slug: type_slug.to_owned(), title, fields: Json::empty_object() };
         entity.take(fields);
-        let made = Defined {
+        let made = StoredDefinition {
             id: id.map_or_else(decisions::new_id, Into::into),
             value: entity,
             version: 0,

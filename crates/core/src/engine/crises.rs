@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 
 /// Which records to hold, and until when.
 #[derive(Clone, Debug)]
-pub struct Hold {
+pub struct CrisisHold {
     /// A day (`2027-01-31`), all of which counts, or a time.
     pub until: String,
     /// Only those of one conversation; without it, the whole tenant's.
@@ -25,7 +25,7 @@ pub struct Hold {
 
 impl Engine {
     /// Holds the crisis records of a tenant, or of one conversation, from being purged. Returns how many there are.
-    pub async fn hold_crises(&self, actor: &Actor, hold: &Hold) -> Result<u64> {
+    pub async fn hold_crises(&self, actor: &Actor, hold: &CrisisHold) -> Result<u64> {
         access::check_general(actor, Verb::Administer)?;
         let now = self.tenant.now().await?;
         let until = held_until(&hold.until, now)?;

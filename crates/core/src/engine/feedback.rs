@@ -6,24 +6,26 @@ use uuid::Uuid;
 
 use super::Engine;
 use crate::access::{self, Actor, Right, Role, Verb, right};
+use crate::definitions::Task;
 use crate::error::{Conflict, Error, Result};
 use crate::event::EventQuery;
 use crate::feedback::capture::{
-    self, Capture, Clarification, EventBody, FeedbackEvent, Judged, Signal, Speaker,
+    self, Capture, CaptureJudgement, Clarification, EventBody, FeedbackEvent, Signal, Speaker,
 };
-use crate::feedback::session::{self, Added, Closed, FeedbackSession, Reason, SessionBody, State};
+use crate::feedback::session::{
+    self, AdditionOutcome, FeedbackClosure, FeedbackSession, Reason, SessionBody, State,
+};
 use crate::feedback::stats::{self, Stats};
 use crate::feedback::{Rating, RatingCounts, secret};
 use crate::ids::{SessionId, TenantId, UserId, check_text};
-use crate::lesson::infer::{Matter, Prior};
-use crate::lesson::merge::{Draft, Merged, merge};
+use crate::lesson::infer::{LessonMaterial, SourceMessage};
+use crate::lesson::merge::{LessonDraft, MergeOutcome, merge};
 use crate::lesson::{self, Lesson, LessonQuery};
-use crate::library::Task;
 use crate::limits;
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
 use crate::store::{
-    Change, FailureQuery, FeedbackDue, FeedbackQuery, IdemKey, Note, Record, RecordsOf, Refusal,
+    Change, FailureQuery, FeedbackDue, FeedbackQuery, IdemKey, KeyNote, Record, RecordsOf, Refusal,
 };
 use crate::time::Timestamp;
 
@@ -31,7 +33,7 @@ use super::sessions::check_limit;
 
 /// The outcome of capturing feedback.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Captured {
+pub enum CaptureOutcome {
     Accepted {
         event: Box<FeedbackEvent>,
         /// The feedback session that was opened for further messages.
@@ -47,15 +49,15 @@ pub enum Captured {
 
 /// The outcome of opening a feedback session.
 #[derive(Clone, Debug, PartialEq)]
-pub enum OpenedFeedback {
+pub enum FeedbackOpening {
     Open(Box<FeedbackSession>),
     Blocked(secret::Kind),
 }
 
 /// The outcome of closing a feedback session.
 #[derive(Clone, Debug, PartialEq)]
-pub enum FinalizedFeedback {
-    Finalized { session: Box<FeedbackSession>, matter: Box<Matter>, merged: Option<Merged> },
+pub enum FeedbackEnding {
+    Finalized { session: Box<FeedbackSession>, matter: Box<LessonMaterial>, merged: Option<MergeOutcome> },
     NotFound,
     Already(Box<FeedbackSession>),
 }
@@ -74,7 +76,7 @@ impl Engine {
         actor: &Actor,
         wish: Capture,
         key: Option<IdemKey>,
-    ) -> Result<Captured> {
+    ) -> Result<CaptureOutcome> {
         access::check_general(actor, Verb::Feedback)?;
         let about = match &wish.session {
             Some(id) => Some(self.judged_session(actor, id, &wish.sequences).await?),
@@ -89,9 +91,9 @@ impl Engine {
         let session = wish.session.clone();
         let (signal, judged) = capture::judge(actor, wish, agent)?;
         let (body, asked) = match judged {
-            Judged::Blocked(kind) => return Ok(Captured::Blocked(kind)),
-            Judged::Accepted(body) => (body, None),
-            Judged::Vague(body, asked) => (body, Some(asked)),
+            CaptureJudgement::Blocked(kind) => return Ok(CaptureOutcome::Blocked(kind)),
+            CaptureJudgement::Accepted(body) => (body, None),
+            CaptureJudgement::Vague(body, asked) => (body, Some(asked)),
         };
         let now = self.tenant.now().await?;
         let drawn = Uuid::new_v4();
@@ -106,7 +108,7 @@ impl Engine {
         let opened = asked.is_none().then(|| self.fresh(actor, &event, first_words(&event.body), drawn, now));
         let mut change = Change::new(actor.tenant.clone())
             .record(Record::AddFeedback(Box::new(event.clone())))
-            .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
+            .keyed(key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key }));
         if let Some(session) = &opened {
             change = change
                 .record(Record::PutFeedbackSession { session: Box::new(session.clone()), expects: None });
@@ -114,7 +116,7 @@ impl Engine {
         let note = self.commit(change).await?.replay.and_then(|replay| replay.note);
         let drawn = note.map_or(drawn, |note| note.0);
         match asked {
-            Some(asked) => Ok(Captured::ClarificationRequired { event: event_id(drawn), asked }),
+            Some(asked) => Ok(CaptureOutcome::ClarificationRequired { event: event_id(drawn), asked }),
             None => {
                 let event = self.feedback_of(actor, &event_id(drawn)).await?.ok_or(Error::NotFound)?;
                 let session =
@@ -123,7 +125,11 @@ impl Engine {
                     Signal::Down => self.known_about(actor, &event.body, SUGGESTIONS_MAX).await?,
                     Signal::Up => Vec::new(),
                 };
-                Ok(Captured::Accepted { event: Box::new(event), session: Box::new(session), suggestions })
+                Ok(CaptureOutcome::Accepted {
+                    event: Box::new(event),
+                    session: Box::new(session),
+                    suggestions,
+                })
             }
         }
     }
@@ -159,7 +165,7 @@ impl Engine {
         signal: Signal,
         initial_context: Option<String>,
         key: Option<IdemKey>,
-    ) -> Result<OpenedFeedback> {
+    ) -> Result<FeedbackOpening> {
         access::check_general(actor, Verb::Feedback)?;
         let event = self.feedback_of(actor, event).await?.ok_or(Error::NotFound)?;
         if event.body.failure.is_some() {
@@ -178,7 +184,7 @@ impl Engine {
         if let Some(context) = &initial_context {
             check_text("initial_context", context, limits::FEEDBACK_TEXT_CHARS_MAX)?;
             if let Some(kind) = secret::found(context) {
-                return Ok(OpenedFeedback::Blocked(kind));
+                return Ok(FeedbackOpening::Blocked(kind));
             }
         }
         let drawn = Uuid::new_v4();
@@ -186,11 +192,11 @@ impl Engine {
         let session = self.fresh(actor, &event, context, drawn, self.tenant.now().await?);
         let change = Change::new(actor.tenant.clone())
             .record(Record::PutFeedbackSession { session: Box::new(session), expects: None })
-            .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
+            .keyed(key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key }));
         let note = self.commit(change).await?.replay.and_then(|replay| replay.note);
         let id = session_id(note.map_or(drawn, |note| note.0));
         let session = self.feedback_session_of(actor, &id).await?.ok_or(Error::NotFound)?;
-        Ok(OpenedFeedback::Open(Box::new(session)))
+        Ok(FeedbackOpening::Open(Box::new(session)))
     }
 
     fn fresh(
@@ -222,20 +228,22 @@ impl Engine {
         role: Speaker,
         message: &str,
         key: Option<IdemKey>,
-    ) -> Result<Added> {
+    ) -> Result<AdditionOutcome> {
         access::check_general(actor, Verb::Feedback)?;
         for _ in 0..ADD_ROUNDS_MAX {
-            let Some(found) = self.feedback_session_of(actor, id).await? else { return Ok(Added::NotFound) };
+            let Some(found) = self.feedback_session_of(actor, id).await? else {
+                return Ok(AdditionOutcome::NotFound);
+            };
             let now = self.tenant.now().await?;
             let added = session::add(&found, role, message, now, self.settings.feedback_silence);
-            let Added::Appended { session, truncated } = &added else {
+            let AdditionOutcome::Appended { session, truncated } = &added else {
                 return self.or_added(actor, &found, added, key).await;
             };
             let record =
                 Record::PutFeedbackSession { session: session.clone(), expects: Some(found.version) };
             match self.sessions.commit(Change::new(actor.tenant.clone()).record(record).keyed(key)).await {
                 Ok(done) if done.replay.is_some() => {
-                    return Ok(Added::Appended { session: Box::new(found), truncated: *truncated });
+                    return Ok(AdditionOutcome::Appended { session: Box::new(found), truncated: *truncated });
                 }
                 Ok(_) => return Ok(added),
                 Err(Refusal::Stale) => {}
@@ -250,12 +258,14 @@ impl Engine {
         &self,
         actor: &Actor,
         found: &FeedbackSession,
-        refused: Added,
+        refused: AdditionOutcome,
         key: Option<IdemKey>,
-    ) -> Result<Added> {
-        let (Some(key), Added::Closed { .. } | Added::Full) = (key, &refused) else { return Ok(refused) };
+    ) -> Result<AdditionOutcome> {
+        let (Some(key), AdditionOutcome::Closed { .. } | AdditionOutcome::Full) = (key, &refused) else {
+            return Ok(refused);
+        };
         Ok(match self.sessions.recall(&actor.tenant, key).await? {
-            Some(_) => Added::Appended { session: Box::new(found.clone()), truncated: false },
+            Some(_) => AdditionOutcome::Appended { session: Box::new(found.clone()), truncated: false },
             None => refused,
         })
     }
@@ -379,7 +389,7 @@ impl Engine {
     }
 
     /// What the lesson of an open feedback session is drawn from. `None`: the session does not exist or is closed.
-    pub async fn feedback_matter(&self, due: &FeedbackDue) -> Result<Option<Matter>> {
+    pub async fn feedback_matter(&self, due: &FeedbackDue) -> Result<Option<LessonMaterial>> {
         let Some(session) = self.tenant.feedback_session(&due.tenant, &due.id).await? else {
             return Ok(None);
         };
@@ -389,11 +399,15 @@ impl Engine {
         let event = self.tenant.feedback(&due.tenant, &session.event).await?;
         let event = event.ok_or_else(|| Error::internal("a feedback session without its feedback"))?;
         let prior = self.said_before_feedback(&due.tenant, &event).await?;
-        Ok(Some(Matter { event, session, prior }))
+        Ok(Some(LessonMaterial { event, session, prior }))
     }
 
     /// The messages before the feedback: from the session's log, or those that were sent with it.
-    async fn said_before_feedback(&self, tenant: &TenantId, event: &FeedbackEvent) -> Result<Vec<Prior>> {
+    async fn said_before_feedback(
+        &self,
+        tenant: &TenantId,
+        event: &FeedbackEvent,
+    ) -> Result<Vec<SourceMessage>> {
         let session = match &event.session {
             Some(id) => self.sessions.session(tenant, id).await?,
             None => None,
@@ -401,7 +415,7 @@ impl Engine {
         let Some(session) = session else {
             let told = event.body.history.iter();
             return Ok(told
-                .map(|said| Prior { role: said.role, text: said.text.clone(), sequence: None })
+                .map(|said| SourceMessage { role: said.role, text: said.text.clone(), sequence: None })
                 .collect());
         };
         let last = event.body.sequences.iter().max().copied().unwrap_or(session.head.last_sequence);
@@ -412,7 +426,7 @@ impl Engine {
             .filter_map(|message| {
                 let role =
                     if message.kind.as_str() == "user.message" { Speaker::User } else { Speaker::Assistant };
-                Some(Prior { role, text: message.text()?, sequence: Some(message.sequence) })
+                Some(SourceMessage { role, text: message.text()?, sequence: Some(message.sequence) })
             })
             .collect())
     }
@@ -421,10 +435,10 @@ impl Engine {
     pub async fn conclude_feedback(
         &self,
         tenant: &TenantId,
-        matter: &Matter,
-        draft: Option<Draft>,
+        matter: &LessonMaterial,
+        draft: Option<LessonDraft>,
         reason: Reason,
-    ) -> Result<Option<(FeedbackSession, Option<Merged>)>> {
+    ) -> Result<Option<(FeedbackSession, Option<MergeOutcome>)>> {
         let now = self.tenant.now().await?;
         if reason == Reason::Silence && matter.session.expires_at > now {
             return Ok(None);
@@ -436,7 +450,7 @@ impl Engine {
             }
             None => None,
         };
-        let closed = Closed {
+        let closed = FeedbackClosure {
             at: now,
             reason,
             complaints: matter.complaints(),
@@ -448,18 +462,18 @@ impl Engine {
             expects: Some(matter.session.version),
         });
         match &merged {
-            Some(Merged::New(lesson)) => {
+            Some(MergeOutcome::New(lesson)) => {
                 change = change.record(Record::PutLesson { lesson: lesson.clone(), expects: None })
             }
-            Some(Merged::Again(lesson)) => {
+            Some(MergeOutcome::Again(lesson)) => {
                 change = change
                     .record(Record::PutLesson { lesson: lesson.clone(), expects: Some(lesson.version) });
             }
-            Some(Merged::Counted(_)) | None => {}
+            Some(MergeOutcome::Counted(_)) | None => {}
         }
         let count = match matter.event.signal {
-            Signal::Up => lesson::Count::Positive,
-            Signal::Down => lesson::Count::Negative,
+            Signal::Up => lesson::EffectCounter::Positive,
+            Signal::Down => lesson::EffectCounter::Negative,
         };
         let touched = self.lessons_touched(tenant, matter, merged.as_ref()).await?;
         if !touched.is_empty() {
@@ -476,7 +490,7 @@ impl Engine {
     }
 
     /// Known lessons that a draft may repeat.
-    async fn alike(&self, tenant: &TenantId, draft: &Draft) -> Result<Vec<Lesson>> {
+    async fn alike(&self, tenant: &TenantId, draft: &LessonDraft) -> Result<Vec<Lesson>> {
         let query = LessonQuery {
             words: vec![draft.body.text.clone()],
             polarity: Some(draft.polarity),
@@ -496,14 +510,14 @@ impl Engine {
     async fn lessons_touched(
         &self,
         tenant: &TenantId,
-        matter: &Matter,
-        merged: Option<&Merged>,
+        matter: &LessonMaterial,
+        merged: Option<&MergeOutcome>,
     ) -> Result<Vec<String>> {
         let mut ids = Vec::new();
-        if let Some(Merged::Again(lesson)) = merged {
+        if let Some(MergeOutcome::Again(lesson)) = merged {
             ids.push(lesson.id.clone());
         }
-        if matches!(merged, Some(Merged::Counted(_))) {
+        if matches!(merged, Some(MergeOutcome::Counted(_))) {
             return Ok(ids);
         }
         if let Some(id) = &matter.event.session

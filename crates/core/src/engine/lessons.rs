@@ -15,13 +15,13 @@ use crate::error::{Conflict, Error, Result};
 use crate::feedback::capture::{self, EventBody};
 use crate::feedback::secret;
 use crate::ids::{SessionId, TenantId, check_text};
-use crate::lesson::rule::{self, Rule};
-use crate::lesson::shown::{self, Whom};
-use crate::lesson::{Category, Ground, Lesson, LessonQuery, Polarity, Source, State, Touch};
+use crate::lesson::rule::{self, LessonRule};
+use crate::lesson::shown::{self, LessonAudience};
+use crate::lesson::{Category, Ground, Lesson, LessonQuery, LessonSource, LessonTouch, Polarity, State};
 use crate::limits;
 use crate::memory::words;
 use crate::session::query::Page;
-use crate::store::{Change, Guard, On, Part, Record, Refusal, Write};
+use crate::store::{Change, ChangePart, Guard, PartTarget, Record, Refusal, Write};
 use crate::time::Timestamp;
 
 /// A caller's search for lessons.
@@ -51,9 +51,9 @@ const NEWEST_MAX: usize = 20;
 
 /// Tenants that had no lesson for agents a moment ago: most tenants have none, and are not asked again for a while.
 #[derive(Debug, Default)]
-pub(super) struct Untaught(DashMap<TenantId, Instant>);
+pub(super) struct LessonlessTenants(DashMap<TenantId, Instant>);
 
-impl Untaught {
+impl LessonlessTenants {
     fn holds(&self, tenant: &TenantId) -> bool {
         self.0.get(tenant).is_some_and(|since| since.elapsed() < limits::LESSONS_LOOK_AGAIN)
     }
@@ -109,7 +109,7 @@ impl Engine {
         };
         let found = self.tenant.lessons(&actor.tenant, query).await?.items;
         let found = self.seen_by(actor, found).await?;
-        let picked = shown::pick(about, found, Whom::Asker, most, self.tenant.now().await?);
+        let picked = shown::pick(about, found, LessonAudience::Asker, most, self.tenant.now().await?);
         self.count_shown(&actor.tenant, &picked).await?;
         Ok(picked)
     }
@@ -122,7 +122,7 @@ impl Engine {
     }
 
     /// The rules that came up in at least `occurrences_min` feedbacks, the weightiest first.
-    pub async fn prevention_rules(&self, actor: &Actor, occurrences_min: u64) -> Result<Vec<Rule>> {
+    pub async fn prevention_rules(&self, actor: &Actor, occurrences_min: u64) -> Result<Vec<LessonRule>> {
         access::check_general(actor, Verb::Learn)?;
         let query = LessonQuery {
             states: vec![State::Active],
@@ -133,7 +133,7 @@ impl Engine {
         };
         let now = self.tenant.now().await?;
         let found = self.seen_by(actor, self.tenant.lessons(&actor.tenant, query).await?.items).await?;
-        let mut rules: Vec<Rule> =
+        let mut rules: Vec<LessonRule> =
             found.iter().filter_map(|lesson| rule::of(lesson, occurrences_min, now)).collect();
         rules.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.lesson.id.cmp(&b.lesson.id)));
         rules.truncate(limits::RULES_LISTED_MAX);
@@ -151,7 +151,7 @@ impl Engine {
             }
             access::check_general(actor, Verb::Teach)?;
             let by = actor.user.as_ref().map(ToString::to_string);
-            let touch = Touch { by, at: self.tenant.now().await? };
+            let touch = LessonTouch { by, at: self.tenant.now().await? };
             let changed = changed(found.clone(), patch.state, text.as_deref(), tags.as_deref(), &touch);
             let change = Change::new(actor.tenant.clone())
                 .record(Record::PutLesson { lesson: Box::new(changed), expects: Some(found.version) })
@@ -197,7 +197,7 @@ impl Engine {
             found.extend(more);
         }
         let now = self.tenant.now().await?;
-        Ok(shown::pick(about, found, Whom::Agent(agent), limits::LESSONS_SHOWN_MAX, now))
+        Ok(shown::pick(about, found, LessonAudience::Agent(agent), limits::LESSONS_SHOWN_MAX, now))
     }
 
     /// Records in the log that a run was given these lessons, and counts them as shown.
@@ -209,8 +209,8 @@ impl Engine {
         lessons: &[Lesson],
     ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
-        let part = Part {
-            on: On::Session(id.clone()),
+        let part = ChangePart {
+            on: PartTarget::Session(id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Append(vec![shown::injected(lessons)?])],
         };
@@ -243,7 +243,7 @@ impl Engine {
         };
         let found = self.tenant.lessons(&actor.tenant, query).await?.items;
         let found = self.seen_by(actor, found).await?;
-        Ok(shown::pick(&about, found, Whom::Asker, most, self.tenant.now().await?))
+        Ok(shown::pick(&about, found, LessonAudience::Asker, most, self.tenant.now().await?))
     }
 
     /// The lessons that the caller may see, with the provenance that it may see.
@@ -255,7 +255,7 @@ impl Engine {
         let mut readable: HashMap<SessionId, bool> = HashMap::new();
         let mut seen = Vec::with_capacity(lessons.len());
         for mut lesson in lessons {
-            let mut kept: Vec<Source> = Vec::new();
+            let mut kept: Vec<LessonSource> = Vec::new();
             for source in std::mem::take(&mut lesson.body.sources) {
                 if self.may_trace(actor, &source, &mut readable).await? {
                     kept.push(source);
@@ -273,7 +273,7 @@ impl Engine {
     async fn may_trace(
         &self,
         actor: &Actor,
-        source: &Source,
+        source: &LessonSource,
         readable: &mut HashMap<SessionId, bool>,
     ) -> Result<bool> {
         if source.author.is_some()
@@ -329,7 +329,7 @@ fn changed(
     state: Option<State>,
     text: Option<&str>,
     tags: Option<&[String]>,
-    touch: &Touch,
+    touch: &LessonTouch,
 ) -> Lesson {
     let at: Timestamp = touch.at;
     if let Some(text) = text.filter(|text| *text != lesson.body.text) {

@@ -9,11 +9,13 @@ use super::sessions::check_limit;
 use super::work::without_a_claim;
 use crate::access::{Actor, Role, Verb};
 use crate::error::{Error, Result};
-use crate::event::{Appended, Event, EventPage, EventQuery, EventType, Kinds, NewEvent, Writer, payload};
+use crate::event::{
+    AppendOutcome, Event, EventPage, EventQuery, EventType, Kinds, NewEvent, Writer, payload,
+};
 use crate::ids::{SessionId, check_name};
 use crate::json::Json;
 use crate::limits;
-use crate::store::{AppendRule, Change, Guard, IdemKey, On, Part, Write};
+use crate::store::{AppendRule, Change, ChangePart, Guard, IdemKey, PartTarget, Write};
 
 /// Types that a share link shows.
 pub(super) const SHARED_TYPES: [&str; 2] = ["user.message", "agent.message"];
@@ -40,7 +42,7 @@ pub struct DraftEvent {
 
 /// The events as the log holds them.
 #[derive(Clone, Debug)]
-pub struct AppendDone {
+pub struct AppendResult {
     pub events: Vec<Arc<Event>>,
     pub last_sequence: u64,
     /// The session was asked to stop; only the claim holder is told.
@@ -55,7 +57,7 @@ impl Engine {
         id: &SessionId,
         content: Json,
         key: Option<IdemKey>,
-    ) -> Result<AppendDone> {
+    ) -> Result<AppendResult> {
         let draft =
             DraftEvent { kind: "user.message".to_owned(), content: Some(content), ..DraftEvent::default() };
         let wish = Append { events: vec![draft], ..Append::default() };
@@ -74,13 +76,13 @@ impl Engine {
         id: &SessionId,
         wish: Append,
         key: Option<IdemKey>,
-    ) -> Result<AppendDone> {
+    ) -> Result<AppendResult> {
         let events = check_batch(actor, wish.events)?;
         self.check_byte_quota(actor).await?;
         let kinds = Kinds::of(events.iter().map(|event| &event.kind));
         let rule = AppendRule { actor: actor.clone(), kinds, epoch: wish.epoch };
-        let part = Part {
-            on: On::Session(id.clone()),
+        let part = ChangePart {
+            on: PartTarget::Session(id.clone()),
             guard: Guard { sequence: wish.expected_sequence, append: Some(rule), ..Guard::default() },
             writes: smallvec![Write::Append(events)],
         };
@@ -91,7 +93,7 @@ impl Engine {
         if let Some(replay) = &done.replay {
             let session = self.session_after(actor, id, &done).await?;
             let events = self.events_at(actor, id, &replay.sequences).await?;
-            return Ok(AppendDone {
+            return Ok(AppendResult {
                 last_sequence: replay.sequences.iter().copied().max().unwrap_or(session.head.last_sequence),
                 events,
                 stop_requested: wish.epoch.is_some() && session.head.stop_requested,
@@ -101,13 +103,13 @@ impl Engine {
         let mut events = Vec::with_capacity(part.appended.len());
         for appended in part.appended {
             events.push(match appended {
-                Appended::New(event) => event,
-                Appended::Repeat(sequence) => {
+                AppendOutcome::New(event) => event,
+                AppendOutcome::Repeat(sequence) => {
                     self.events_at(actor, id, &[sequence]).await?.pop().ok_or(Error::NotFound)?
                 }
             });
         }
-        Ok(AppendDone {
+        Ok(AppendResult {
             events,
             last_sequence: part.head.last_sequence,
             stop_requested: wish.epoch.is_some() && part.head.stop_requested,

@@ -10,7 +10,7 @@ use crate::feedback::{RatingCounts, retention_cutoff};
 use crate::ids::{SessionId, UserId};
 use crate::limits;
 use crate::memory::owner::{MemoryAct, TurnSpeaker, check_memory_act, memory_owner};
-use crate::memory::{Body, Kind, Memory, Owner, Profile, profile_id, recall, words};
+use crate::memory::{Memory, MemoryBody, MemoryKind, Owner, Profile, profile_id, recall, words};
 use crate::session::query::Page;
 use crate::store::{Change, MemoryQuery, Record, RecordsOf};
 use crate::time::Timestamp;
@@ -56,7 +56,7 @@ enum CountedRecords {
 
 /// How many records were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Purged {
+pub struct PurgeCounts {
     pub ratings: u64,
     pub crises: u64,
 }
@@ -121,7 +121,7 @@ impl Engine {
         &self,
         actor: &Actor,
         owner: &Owner,
-        kind: Kind,
+        kind: MemoryKind,
         after: Option<i64>,
         limit: usize,
     ) -> Result<Page<Memory, i64>> {
@@ -143,7 +143,7 @@ impl Engine {
         let words: Vec<String> = words::set(text).into_iter().collect();
         let Some(user) = actor.user.as_ref().filter(|_| !words.is_empty()) else { return Ok(Vec::new()) };
         let mut found = Vec::new();
-        for kind in [Kind::Fact, Kind::Arc] {
+        for kind in [MemoryKind::Fact, MemoryKind::Arc] {
             let query = MemoryQuery {
                 owner: Owner::user(user),
                 kind: Some(kind),
@@ -166,7 +166,7 @@ impl Engine {
     }
 
     /// Forgets a fact or an arc by its id.
-    pub async fn forget(&self, actor: &Actor, owner: &Owner, kind: Kind, id: &str) -> Result<()> {
+    pub async fn forget(&self, actor: &Actor, owner: &Owner, kind: MemoryKind, id: &str) -> Result<()> {
         let found = self.sessions.memory(&actor.tenant, id).await?;
         if !found.is_some_and(|memory| memory.owner == *owner && memory.kind() == kind) {
             return Err(Error::NotFound);
@@ -199,12 +199,12 @@ impl Engine {
         let mut memory = found.unwrap_or_else(|| Memory {
             id: profile_id(owner),
             owner: owner.clone(),
-            body: Body::Profile(Profile::default()),
+            body: MemoryBody::Profile(Profile::default()),
             created_at: now,
             last_referenced_at: now,
             dormant_at: None,
         });
-        if let Body::Profile(profile) = &mut memory.body {
+        if let MemoryBody::Profile(profile) = &mut memory.body {
             change(profile);
         }
         let change = Change::new(actor.tenant.clone()).record(Record::PutMemory(Box::new(memory)));
@@ -213,7 +213,11 @@ impl Engine {
 
     /// Removes ratings and crisis records of all tenants that are older than these spans, by default their retention.
     /// A held crisis record stays.
-    pub async fn purge_records(&self, ratings: Option<Duration>, crises: Option<Duration>) -> Result<Purged> {
+    pub async fn purge_records(
+        &self,
+        ratings: Option<Duration>,
+        crises: Option<Duration>,
+    ) -> Result<PurgeCounts> {
         self.purge_before(self.purge_cutoffs(ratings, crises).await?).await
     }
 
@@ -229,8 +233,8 @@ impl Engine {
         Ok(PurgeCutoffs { ratings, crises, now })
     }
 
-    pub(super) async fn purge_before(&self, cut: PurgeCutoffs) -> Result<Purged> {
-        Ok(Purged {
+    pub(super) async fn purge_before(&self, cut: PurgeCutoffs) -> Result<PurgeCounts> {
+        Ok(PurgeCounts {
             ratings: self.sessions.purge_ratings(cut.ratings).await?,
             crises: self.sessions.purge_crises(cut.crises, cut.now).await?,
         })
@@ -241,18 +245,18 @@ impl Engine {
         &self,
         ratings: Option<Duration>,
         crises: Option<Duration>,
-    ) -> Result<Purged> {
+    ) -> Result<PurgeCounts> {
         let cut = self.purge_cutoffs(ratings, crises).await?;
         let found = self.sessions.purgeable(cut.ratings, cut.crises, cut.now).await?;
-        Ok(Purged { ratings: found.ratings, crises: found.crises })
+        Ok(PurgeCounts { ratings: found.ratings, crises: found.crises })
     }
 
     /// How many memories there are, and how many records beside them.
     pub async fn memory_status(&self, actor: &Actor, scope: &MemoryScope) -> Result<MemoryStatus> {
         let (facts, arcs, profile) = match &scope.owner {
             Some(owner) => (
-                self.sessions.count_memories(&actor.tenant, owner, Kind::Fact).await?,
-                self.sessions.count_memories(&actor.tenant, owner, Kind::Arc).await?,
+                self.sessions.count_memories(&actor.tenant, owner, MemoryKind::Fact).await?,
+                self.sessions.count_memories(&actor.tenant, owner, MemoryKind::Arc).await?,
                 self.profile(actor, owner).await?,
             ),
             None => (0, 0, Profile::default()),

@@ -5,12 +5,12 @@
 //! changes. The methods are in one file per noun.
 
 mod approvals;
+mod consequences;
 mod credential;
 mod crises;
-mod family;
+mod definitions;
 mod feedback;
 mod lessons;
-mod library;
 mod log;
 mod memory;
 mod pauses;
@@ -18,13 +18,13 @@ mod people;
 mod queue;
 mod quotas;
 mod retries;
-mod said;
 mod sessions;
 mod sittings;
 mod stream;
 mod sweep;
 mod talk;
 mod tasks;
+mod transcript;
 mod views;
 mod work;
 
@@ -34,38 +34,38 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 pub use credential::{Credential, TokenClaims};
-pub use crises::Hold;
-pub use feedback::{Captured, FinalizedFeedback, OpenedFeedback};
+pub use crises::CrisisHold;
+pub use definitions::BUILT_IN_AGENTS;
+pub use feedback::{CaptureOutcome, FeedbackEnding, FeedbackOpening};
 pub use lessons::{LessonPatch, LessonSearch};
-pub use library::BUILT_IN_AGENTS;
-pub use log::{Append, AppendDone, DraftEvent};
-pub use memory::{MemoryScope, MemoryStatus, Purged};
+pub use log::{Append, AppendResult, DraftEvent};
+pub use memory::{MemoryScope, MemoryStatus, PurgeCounts};
 pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
-pub use queue::Waiting;
-pub use said::Standing;
-pub use sessions::Opened;
-pub use sittings::LookedBack;
+pub use queue::WaitingItem;
+pub use sessions::OpenedSession;
+pub use sittings::LookbackResult;
 pub use stream::{HintStream, LogStream, StreamItem};
-pub use sweep::Swept;
-pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Recorded, Spoken};
+pub use sweep::SweepCounts;
+pub use talk::{FinishedTurn, NextTurn, Post, PostFate, PostResult, RecordedTurn, RunningTurn, SpokenTurn};
 pub use tasks::{EntitySession, TaskStanding, duration_of};
-pub use views::{Asker, Opened as OpenedView, Published, Shown, Submission, Submitted};
+pub use transcript::TalkStanding;
+pub use views::{Asker, OpenedView, PublishedView, Submission, SubmitResult, ViewDisplay};
 pub use work::Brief;
 
 use crate::access::{self, Actor, Verb};
+use crate::definitions::ModelCheck;
+use crate::definitions::agent::SecretHosts;
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
-use crate::library::ModelCheck;
-use crate::library::agent::SecretHosts;
 use crate::limits;
 use crate::live::Hub;
 use crate::quota::QuotaSettings;
 use crate::session::Session;
-use crate::session::decide::Step;
+use crate::session::decide::SessionStep;
 use crate::store::incognito::IncognitoRouter;
 use crate::store::{
-    Change, Committed, Guard, IdemKey, On, Part, PrivateLimits, Refusal, SessionStore, Store, TenantStore,
-    Write,
+    Change, ChangePart, CommitResult, Guard, IdemKey, PartTarget, PrivateLimits, Refusal, SessionStore,
+    Store, TenantStore, Write,
 };
 
 /// Times and counts that an operator may set.
@@ -107,7 +107,7 @@ pub struct Engine {
     settings: Settings,
     /// The store of incognito sessions; without it, none may be opened.
     incognito: Option<Arc<IncognitoRouter>>,
-    untaught: Arc<lessons::Untaught>,
+    untaught: Arc<lessons::LessonlessTenants>,
     quotas: Arc<quotas::QuotaBook>,
     /// The hosts to which the operator's tool secrets may be sent.
     secret_hosts: Arc<OnceLock<SecretHosts>>,
@@ -195,16 +195,16 @@ impl Engine {
     async fn settle_on<'a, T>(
         &self,
         load_and_decide: impl Fn() -> BoxFuture<'a, Result<Decided<T>>>,
-    ) -> Result<Settled<T>> {
+    ) -> Result<CommandOutcome<T>> {
         let mut refused: Error = Conflict::SessionBusy.into();
         for _ in 0..limits::DECIDE_ROUNDS_MAX {
             let change = match load_and_decide().await? {
-                Decided::Nothing(kept) => return Ok(Settled::Nothing(kept)),
+                Decided::Nothing(kept) => return Ok(CommandOutcome::Nothing(kept)),
                 Decided::Change(change) => change,
             };
             let is_joint = change.parts.len() > 1;
             match self.carry_out(*change).await {
-                Ok(committed) => return Ok(Settled::Done(Box::new(committed))),
+                Ok(committed) => return Ok(CommandOutcome::Done(Box::new(committed))),
                 Err(Refusal::Stale) => refused = Conflict::SessionBusy.into(),
                 // The missing session may be a related one that was deleted meanwhile: decide again.
                 Err(Refusal::Rejected(Error::NotFound)) if is_joint => refused = Error::NotFound,
@@ -219,12 +219,12 @@ impl Engine {
         &self,
         actor: &Actor,
         key: Option<IdemKey>,
-        done: Result<Settled<T>>,
-    ) -> Result<Settled<T>> {
+        done: Result<CommandOutcome<T>>,
+    ) -> Result<CommandOutcome<T>> {
         match (done, key) {
             (Err(error @ (Error::Conflict(_) | Error::Denied(_))), Some(key)) => {
                 match self.sessions.recall(&actor.tenant, key).await? {
-                    Some(replay) => Ok(Settled::Done(Box::new(Committed {
+                    Some(replay) => Ok(CommandOutcome::Done(Box::new(CommitResult {
                         at: self.tenant.now().await?,
                         parts: smallvec::SmallVec::new(),
                         replay: Some(replay),
@@ -238,7 +238,7 @@ impl Engine {
 
     /// The session that a command made or changed, as it is now. Every answer to a repeated request that holds a
     /// session comes through here: what the first request did is shown only to a caller who may read it now.
-    async fn session_after(&self, actor: &Actor, id: &SessionId, done: &Committed) -> Result<Session> {
+    async fn session_after(&self, actor: &Actor, id: &SessionId, done: &CommitResult) -> Result<Session> {
         let session = self.sessions.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
         if done.replay.is_some() {
             access::check_replay(actor, &session)?;
@@ -247,7 +247,7 @@ impl Engine {
     }
 
     /// Commits a change, then sends its milestones. A repeat sends none: the first commit did.
-    async fn carry_out(&self, mut change: Change) -> Result<Committed, Refusal> {
+    async fn carry_out(&self, mut change: Change) -> Result<CommitResult, Refusal> {
         let milestones = std::mem::take(&mut change.milestones);
         let (made, freed) = quotas::foreseen(&change);
         if !made.is_empty() {
@@ -271,7 +271,7 @@ impl Engine {
     }
 
     /// Commits a change that was decided on nothing that could change.
-    async fn commit(&self, change: Change) -> Result<Committed> {
+    async fn commit(&self, change: Change) -> Result<CommitResult> {
         match self.carry_out(change).await {
             Ok(committed) => Ok(committed),
             Err(Refusal::Stale) => Err(Conflict::SessionBusy.into()),
@@ -286,17 +286,17 @@ enum Decided<T> {
     Change(Box<Change>),
 }
 
-enum Settled<T> {
+enum CommandOutcome<T> {
     Nothing(T),
-    Done(Box<Committed>),
+    Done(Box<CommitResult>),
 }
 
 /// The part that carries out a step on the row that it was decided on.
-fn step_part(session: &Session, step: Step) -> Part {
+fn step_part(session: &Session, step: SessionStep) -> ChangePart {
     let mut writes = smallvec::SmallVec::new();
     if !step.events.is_empty() {
         writes.push(Write::Append(step.events));
     }
     writes.push(Write::Update(Box::new(step.update)));
-    Part { on: On::Session(session.id.clone()), guard: Guard::seen(session), writes }
+    ChangePart { on: PartTarget::Session(session.id.clone()), guard: Guard::seen(session), writes }
 }

@@ -1,19 +1,23 @@
 //! Commands of turns that wait for a person's approval: pausing one, and giving it up.
 
-use super::talk::planned_change;
-use super::{Begun, Engine, Finished};
+use super::talk::change_from_plan;
+use super::{Engine, FinishedTurn, RunningTurn};
 use crate::error::Result;
 use crate::session::Session;
 use crate::store::{Change, Write};
 use crate::talk::Talk;
-use crate::talk::pause::{self, Asking, GivenUp};
+use crate::talk::pause::{self, AbandonReason, TurnApproval};
 
 impl Engine {
     /// Parks a turn until a person decides on its call. Fenced if the turn lost its lease. `None`: the turn was asked
     /// to stop, so no person is asked.
-    pub async fn pause_turn(&self, begun: &Begun, asking: Asking) -> Result<Option<Finished>> {
+    pub async fn pause_turn(
+        &self,
+        begun: &RunningTurn,
+        asking: TurnApproval,
+    ) -> Result<Option<FinishedTurn>> {
         let now = self.tenant.now().await?;
-        self.let_go(begun, |session, talk| {
+        self.release_turn(begun, |session, talk| {
             if session.head.stop_requested {
                 return Ok(None);
             }
@@ -24,15 +28,15 @@ impl Engine {
 
     /// Gives up the paused turn of a conversation, if there is one: none of its calls is made.
     pub async fn give_up_pause(&self, session: &Session, talk: &Talk) -> Result<()> {
-        match pause::give_up(session, talk, GivenUp::Stopped)? {
-            Some(plan) => self.commit(planned_change(session, &plan)).await.map(drop),
+        match pause::give_up(session, talk, AbandonReason::Stopped)? {
+            Some(plan) => self.commit(change_from_plan(session, &plan)).await.map(drop),
             None => Ok(()),
         }
     }
 }
 
 /// Lets the turn of a decided approval go on, in the change that decides.
-pub(super) fn let_go_on(change: &mut Change, session: &Session, talk: &Talk) {
+pub(super) fn release_talk(change: &mut Change, session: &Session, talk: &Talk) {
     if session.head.is_talk
         && let Some(own) = change.parts.first_mut()
     {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::sessions::{audit_name, check_limit};
-use super::{Engine, Purged};
+use super::{Engine, PurgeCounts};
 use crate::access::{self, ActingUser, Actor, Role, ShareAccess, Verb};
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text, random_secret};
@@ -16,7 +16,7 @@ use crate::people::{
 };
 use crate::session::SourceKind;
 use crate::session::query::Page;
-use crate::store::{AuditLine, Change, IdemKey, Note, Record};
+use crate::store::{AuditLine, Change, IdemKey, KeyNote, Record};
 
 /// The longest life of a share link.
 pub(super) const SHARE_LIFE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -123,7 +123,7 @@ impl Engine {
         let change = Change::new(actor.tenant.clone())
             .record(Record::AddKey { key: made.clone(), hash })
             .audited(audit(actor, "key.create", made.id.as_str()))
-            .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
+            .keyed(key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key }));
         let done = self.commit(change).await?;
         match done.replay {
             None => Ok(CreatedKey { key: made, secret: Some(secret), user_exists }),
@@ -175,7 +175,7 @@ impl Engine {
         let change = Change::new(actor.tenant.clone())
             .record(Record::AddUser(user.clone()))
             .audited(audit(actor, "user.create", user.id.as_str()))
-            .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
+            .keyed(key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key }));
         let done = self.commit(change).await?;
         match (done.replay, &wish.id) {
             (Some(replay), None) => {
@@ -326,7 +326,7 @@ impl Engine {
         let change = Change::new(actor.tenant.clone())
             .record(Record::AddShare { share: share.clone(), hash })
             .audited(audit(actor, action, &share.id))
-            .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
+            .keyed(key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key }));
         let done = self.commit(change).await?;
         match done.replay {
             None => Ok(NewShare { share, token: Some(token) }),
@@ -431,7 +431,11 @@ impl Operator<'_> {
 
     /// Deletes old ratings and crisis records of all tenants, as the server does once a day by [`Engine::purge_records`]. An
     /// audit line comes first.
-    pub async fn purge_records(&self, ratings: Option<Duration>, crises: Option<Duration>) -> Result<Purged> {
+    pub async fn purge_records(
+        &self,
+        ratings: Option<Duration>,
+        crises: Option<Duration>,
+    ) -> Result<PurgeCounts> {
         let cut = self.0.purge_cutoffs(ratings, crises).await?;
         let target = format!("ratings before {}, crises before {}", cut.ratings.day(), cut.crises.day());
         self.note("records.purge", &target).await?;

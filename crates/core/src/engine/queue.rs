@@ -6,8 +6,8 @@ use super::Engine;
 use super::sessions::check_limit;
 use crate::access::{Actor, Role};
 use crate::approval::Approval;
+use crate::definitions::{DefinitionKind, StoredDefinition, Task};
 use crate::error::{Error, Result};
-use crate::library::{Defined, Kind, Task};
 use crate::session::Session;
 use crate::session::query::Page;
 use crate::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf, midnight};
@@ -17,10 +17,10 @@ const FAILED_SHOWN: Duration = Duration::from_secs(24 * 3600);
 
 /// An item of a bucket, with its subject.
 #[derive(Clone, Debug)]
-pub enum Waiting {
+pub enum WaitingItem {
     Approval(Box<Approval>, Box<Session>),
     Session(Box<Session>),
-    Task(Box<Defined<Task>>),
+    Task(Box<StoredDefinition<Task>>),
 }
 
 impl Engine {
@@ -38,7 +38,7 @@ impl Engine {
         zone: Option<&str>,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Page<Waiting, i64>> {
+    ) -> Result<Page<WaitingItem, i64>> {
         check_limit(limit)?;
         let of = self.queue_of(actor, zone).await?;
         let page = self.tenant.queue(&actor.tenant, of, bucket, after, limit).await?;
@@ -50,7 +50,7 @@ impl Engine {
         Ok(Page { items, next: page.next })
     }
 
-    async fn waiting(&self, actor: &Actor, item: QueueItem) -> Result<Option<Waiting>> {
+    async fn waiting(&self, actor: &Actor, item: QueueItem) -> Result<Option<WaitingItem>> {
         let session = async |id| self.sessions.session(&actor.tenant, id).await;
         Ok(match item {
             QueueItem::Approval { id, session: on } => {
@@ -61,11 +61,13 @@ impl Engine {
                 let session = session(&on).await?;
                 approval
                     .zip(session)
-                    .map(|(approval, session)| Waiting::Approval(Box::new(approval), Box::new(session)))
+                    .map(|(approval, session)| WaitingItem::Approval(Box::new(approval), Box::new(session)))
             }
-            QueueItem::Session(id) => session(&id).await?.map(|session| Waiting::Session(Box::new(session))),
-            QueueItem::Task(id) => match self.tenant.doc(&actor.tenant, Kind::Task, &id).await? {
-                Some(doc) => Some(Waiting::Task(Box::new(Defined::of(&doc)?))),
+            QueueItem::Session(id) => {
+                session(&id).await?.map(|session| WaitingItem::Session(Box::new(session)))
+            }
+            QueueItem::Task(id) => match self.tenant.doc(&actor.tenant, DefinitionKind::Task, &id).await? {
+                Some(doc) => Some(WaitingItem::Task(Box::new(StoredDefinition::of(&doc)?))),
                 None => None,
             },
         })

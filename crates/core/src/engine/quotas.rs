@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 use super::Engine;
 use crate::access::Actor;
 use crate::error::{Error, Result};
-use crate::event::Appended;
+use crate::event::AppendOutcome;
 use crate::ids::{TenantId, UserId};
 use crate::limits;
 use crate::quota::{Amount, QuotaLimits, QuotaSettings};
 use crate::session::{MemoryMode, Status};
-use crate::store::{Change, Committed, On, TenantStore, Write};
+use crate::store::{Change, CommitResult, PartTarget, TenantStore, Write};
 
 /// The use of every tenant that has written on this node.
 #[derive(Debug, Default)]
@@ -157,7 +157,7 @@ impl Engine {
     /// Refuses a change that would make more sessions or runs than the quotas allow.
     pub(super) async fn check_session_quota(&self, change: &Change) -> Result<()> {
         for part in &change.parts {
-            let On::New(new) = &part.on else { continue };
+            let PartTarget::New(new) = &part.on else { continue };
             if new.details.memory_mode == MemoryMode::Incognito {
                 continue;
             }
@@ -186,7 +186,13 @@ impl Engine {
     }
 
     /// Counts what was committed here.
-    pub(super) fn count_use(&self, tenant: &TenantId, made: &[MadeSession], freed: bool, done: &Committed) {
+    pub(super) fn count_use(
+        &self,
+        tenant: &TenantId,
+        made: &[MadeSession],
+        freed: bool,
+        done: &CommitResult,
+    ) {
         let used = self.quotas.of(tenant);
         for session in made {
             let runs = u64::from(session.is_run);
@@ -197,8 +203,8 @@ impl Engine {
                 .appended
                 .iter()
                 .map(|appended| match appended {
-                    Appended::New(event) => event.bytes(),
-                    Appended::Repeat(_) => 0,
+                    AppendOutcome::New(event) => event.bytes(),
+                    AppendOutcome::Repeat(_) => 0,
                 })
                 .sum();
             used.add(part.head.holder.as_ref(), Amount { bytes: bytes as u64, ..Amount::default() });
@@ -235,12 +241,14 @@ pub(super) fn foreseen(change: &Change) -> (Vec<MadeSession>, bool) {
     let mut freed = false;
     for part in &change.parts {
         match &part.on {
-            On::New(new) if new.details.memory_mode != MemoryMode::Incognito => made.push(MadeSession {
-                holder: new.head.holder.clone(),
-                is_run: new.head.status == Status::Pending,
-            }),
-            On::New(_) => {}
-            On::Session(_) => {
+            PartTarget::New(new) if new.details.memory_mode != MemoryMode::Incognito => {
+                made.push(MadeSession {
+                    holder: new.head.holder.clone(),
+                    is_run: new.head.status == Status::Pending,
+                })
+            }
+            PartTarget::New(_) => {}
+            PartTarget::Session(_) => {
                 freed |= part.writes.iter().any(|write| match write {
                     Write::Delete => true,
                     Write::Update(update) => update.status.is_some_and(Status::is_terminal),

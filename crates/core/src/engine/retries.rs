@@ -4,13 +4,13 @@ use uuid::Uuid;
 
 use super::sessions::creation;
 use super::tasks::starting;
-use super::{Decided, Engine, Settled, step_part};
+use super::{CommandOutcome, Decided, Engine, step_part};
 use crate::access::{Actor, Verb};
 use crate::error::{Error, Result};
 use crate::ids::SessionId;
 use crate::session::Session;
-use crate::session::decide::{self, Step};
-use crate::store::{Change, IdemKey, Note, On, Part, Update};
+use crate::session::decide::{self, SessionStep};
+use crate::store::{Change, ChangePart, IdemKey, KeyNote, PartTarget, Update};
 use crate::work::retry_chain::{self, CountedRetry, RetryChain};
 use crate::work::run::Run;
 use crate::work::{queueing, trigger};
@@ -26,14 +26,14 @@ impl Engine {
                     let (change, new) = self.retrying(actor, id).await?;
                     let drawn = Uuid::parse_str(new.as_str()).map_err(Error::internal)?;
                     *made.lock() = drawn;
-                    let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+                    let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
                     Ok(Decided::<()>::Change(Box::new(change.keyed(key))))
                 })
             })
             .await;
         let id = match self.or_replayed(actor, key, done).await? {
-            Settled::Done(done) => done.replay.and_then(|replay| replay.note).map(|note| note.0),
-            Settled::Nothing(()) => None,
+            CommandOutcome::Done(done) => done.replay.and_then(|replay| replay.note).map(|note| note.0),
+            CommandOutcome::Nothing(()) => None,
         };
         let id = SessionId::stored(id.unwrap_or_else(|| *made.lock()).to_string());
         self.sessions.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
@@ -65,7 +65,7 @@ impl Engine {
         let counting = self.counting_retries(retried).await?;
         let CountedRetry { run, chain } = retry_chain::count_retry(&counting, &new)?;
         for part in &mut change.parts {
-            if let On::New(made) = &mut part.on
+            if let PartTarget::New(made) = &mut part.on
                 && made.id == new
             {
                 chain.clone().put_into(made)?;
@@ -84,7 +84,7 @@ impl Engine {
 
     /// The part of a deletion that hands on the count of retries, if the deleted session counted and another session
     /// of its chain exists.
-    pub(super) async fn hand_retries_on(&self, deleted: &Session) -> Result<Option<Part>> {
+    pub(super) async fn hand_retries_on(&self, deleted: &Session) -> Result<Option<ChangePart>> {
         if Run::of(deleted).retries == 0 {
             return Ok(None);
         }
@@ -110,7 +110,7 @@ impl Engine {
 }
 
 /// The part that writes a run into its session's row.
-fn run_part(session: &Session, run: &Run) -> Result<Part> {
+fn run_part(session: &Session, run: &Run) -> Result<ChangePart> {
     let run = Some(run.to_json()?);
-    Ok(step_part(session, Step::of(Update { run, ..Update::default() })))
+    Ok(step_part(session, SessionStep::of(Update { run, ..Update::default() })))
 }

@@ -3,34 +3,42 @@
 use smallvec::smallvec;
 use uuid::Uuid;
 
-use super::talk::planned_change;
-use super::{Decided, Engine, Settled, step_part};
+use super::talk::change_from_plan;
+use super::{CommandOutcome, Decided, Engine, step_part};
 use crate::access::{self, Actor, Role, Verb};
+use crate::definitions::{Agent, DefinitionKind, StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::{SessionId, TenantId, UserId, check_text};
-use crate::library::{Agent, Defined, Kind, Task};
 use crate::limits;
 use crate::memory::owner::must_end_before;
 use crate::people::Audit;
-use crate::session::decide::{self, EXTERNAL_AGENT, OpenSession, PatchSession, Step, Transition};
-use crate::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
+use crate::session::decide::{self, EXTERNAL_AGENT, OpenSession, PatchSession, SessionStep, Transition};
+use crate::session::query::{ListCursor, Page, SessionQuery, TypeFilter, Visibility};
 use crate::session::status::Authority;
-use crate::session::{MemoryMode, Session, State, Status};
-use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Update, Write};
+use crate::session::{MemoryMode, Session, SessionState, Status};
+use crate::store::{
+    Change, ChangePart, Guard, IdemKey, KeyNote, NewSession, PartTarget, SearchHit, SearchQuery, Update,
+    Write,
+};
 use crate::talk::Talk;
-use crate::talk::pause::{self, GivenUp};
+use crate::talk::pause::{self, AbandonReason};
 use crate::work;
 
 /// A session that was opened.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedSession {
     pub session: Session,
     pub created: bool,
 }
 
 impl Engine {
     /// Opens a session: makes it, or shows the existing one of that id again.
-    pub async fn open(&self, actor: &Actor, wish: OpenSession, key: Option<IdemKey>) -> Result<Opened> {
+    pub async fn open(
+        &self,
+        actor: &Actor,
+        wish: OpenSession,
+        key: Option<IdemKey>,
+    ) -> Result<OpenedSession> {
         access::check_general(actor, Verb::Open)?;
         if actor.role == Role::Channel && wish.id.is_none() {
             return Err(Error::invalid("id", "a channel key names the session under its own prefix"));
@@ -46,7 +54,7 @@ impl Engine {
             Some(text) => SessionId::parse_new(text)?,
             None => SessionId::stored(drawn.to_string()),
         };
-        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
         let done = self
             .settle_on(|| {
                 Box::pin(async {
@@ -73,8 +81,8 @@ impl Engine {
             })
             .await?;
         let done = match done {
-            Settled::Nothing(session) => return Ok(Opened { session, created: false }),
-            Settled::Done(done) => done,
+            CommandOutcome::Nothing(session) => return Ok(OpenedSession { session, created: false }),
+            CommandOutcome::Done(done) => done,
         };
         let (id, created) = match (&done.replay, &wish.id) {
             (Some(replay), None) => {
@@ -84,7 +92,7 @@ impl Engine {
             // Reopening appends nothing.
             (None, _) => (id, done.parts.iter().any(|part| !part.appended.is_empty())),
         };
-        Ok(Opened { session: self.session_after(actor, &id, &done).await?, created })
+        Ok(OpenedSession { session: self.session_after(actor, &id, &done).await?, created })
     }
 
     /// Whether an agent's model runs outside Sederunt: its sessions are external.
@@ -92,8 +100,8 @@ impl Engine {
         if slug == EXTERNAL_AGENT {
             return Ok(true);
         }
-        let doc = self.tenant.doc(tenant, Kind::Agent, slug).await?;
-        let agent: Option<Defined<Agent>> = doc.as_ref().map(Defined::of).transpose()?;
+        let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
+        let agent: Option<StoredDefinition<Agent>> = doc.as_ref().map(StoredDefinition::of).transpose()?;
         Ok(agent.is_some_and(|agent| agent.value.model.as_deref() == Some(EXTERNAL_AGENT)))
     }
 
@@ -124,8 +132,8 @@ impl Engine {
     }
 
     /// The state of a session, at the cost of one row.
-    pub async fn state(&self, actor: &Actor, id: &SessionId) -> Result<State> {
-        self.load(actor, Verb::Read, id).await.map(State::from)
+    pub async fn state(&self, actor: &Actor, id: &SessionId) -> Result<SessionState> {
+        self.load(actor, Verb::Read, id).await.map(SessionState::from)
     }
 
     /// A page of the sessions that the caller may see.
@@ -152,7 +160,7 @@ impl Engine {
             parent_id: Some(parent.id),
             inactive: Some(false),
             after,
-            ..SessionQuery::of(Types::All, limit)
+            ..SessionQuery::of(TypeFilter::All, limit)
         };
         self.sessions(actor, query).await
     }
@@ -196,7 +204,7 @@ impl Engine {
             Box::pin(async {
                 let session = self.load(actor, Verb::Leave, id).await?;
                 let step = decide::leave(actor, &session)?;
-                Ok(Decided::<()>::Change(Box::new(self.stepped(&session, step).await?)))
+                Ok(Decided::<()>::Change(Box::new(self.change_for(&session, step).await?)))
             })
         })
         .await
@@ -234,7 +242,7 @@ impl Engine {
                     let session = self.load(actor, Verb::Talk, id).await?;
                     self.carried_out(session, None, |session| {
                         let shown = Update { inactive: Some(false), ..Update::default() };
-                        Ok(session.head.inactive.then(|| Step::of(shown)))
+                        Ok(session.head.inactive.then(|| SessionStep::of(shown)))
                     })
                     .await
                 })
@@ -275,7 +283,7 @@ impl Engine {
         &self,
         actor: &Actor,
         session: &Session,
-    ) -> Result<Option<Defined<Task>>> {
+    ) -> Result<Option<StoredDefinition<Task>>> {
         let task = self.task_of(session).await?;
         if let Some(task) = &task {
             self.right_to_write(actor, task, None).await?;
@@ -293,8 +301,8 @@ impl Engine {
                     if status.is_terminal() {
                         return Err(Conflict::NothingToStop { status }.into());
                     }
-                    if let Some(plan) = pause::give_up(&session, &talk, GivenUp::Stopped)? {
-                        return Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(key))));
+                    if let Some(plan) = pause::give_up(&session, &talk, AbandonReason::Stopped)? {
+                        return Ok(Decided::Change(Box::new(change_from_plan(&session, &plan).keyed(key))));
                     }
                     let by = match (actor.role, session.head.status) {
                         (Role::Owner, Status::Pending) => Authority::Owner,
@@ -338,8 +346,8 @@ impl Engine {
             Box::pin(async {
                 let session = self.load(actor, Verb::Delete, id).await?;
                 decide::check_deletable(actor, &session, how)?;
-                let part = Part {
-                    on: On::Session(session.id.clone()),
+                let part = ChangePart {
+                    on: PartTarget::Session(session.id.clone()),
                     guard: Guard::seen(&session),
                     writes: smallvec![Write::Delete],
                 };
@@ -365,7 +373,7 @@ impl Engine {
         text: &str,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Page<Hit, i64>> {
+    ) -> Result<Page<SearchHit, i64>> {
         check_limit(limit)?;
         check_text("q", text, limits::QUERY_CHARS_MAX)?;
         let words: Vec<String> = search_words(text);
@@ -381,10 +389,10 @@ impl Engine {
         &self,
         session: Session,
         key: Option<IdemKey>,
-        decide: impl Fn(&Session) -> Result<Option<Step>> + Sync,
+        decide: impl Fn(&Session) -> Result<Option<SessionStep>> + Sync,
     ) -> Result<Decided<Session>> {
         let Some(step) = decide(&session)? else { return Ok(Decided::Nothing(session)) };
-        Ok(Decided::Change(Box::new(self.stepped(&session, step).await?.keyed(key))))
+        Ok(Decided::Change(Box::new(self.change_for(&session, step).await?.keyed(key))))
     }
 
     /// The session after a command on it, or after the first one with its key.
@@ -393,17 +401,17 @@ impl Engine {
         actor: &Actor,
         id: &SessionId,
         key: Option<IdemKey>,
-        done: Result<Settled<Session>>,
+        done: Result<CommandOutcome<Session>>,
     ) -> Result<Session> {
         match self.or_replayed(actor, key, done).await? {
-            Settled::Nothing(session) => Ok(session),
-            Settled::Done(done) => self.session_after(actor, id, &done).await,
+            CommandOutcome::Nothing(session) => Ok(session),
+            CommandOutcome::Done(done) => self.session_after(actor, id, &done).await,
         }
     }
 
     async fn create(&self, actor: &Actor, new: NewSession, key: Option<IdemKey>) -> Result<Session> {
         let drawn = Uuid::parse_str(new.id.as_str()).map_err(Error::internal)?;
-        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
         let done = self.commit(creation(actor, new, key)?).await?;
         let id = done.replay.as_ref().and_then(|replay| replay.note).map_or(drawn, |note| note.0);
         self.session_after(actor, &SessionId::stored(id.to_string()), &done).await
@@ -412,8 +420,8 @@ impl Engine {
 
 pub(super) fn creation(actor: &Actor, new: NewSession, key: Option<IdemKey>) -> Result<Change> {
     let events = vec![decide::created_event(&new)?];
-    let part = Part {
-        on: On::New(Box::new(new)),
+    let part = ChangePart {
+        on: PartTarget::New(Box::new(new)),
         guard: Guard::default(),
         writes: smallvec![Write::Append(events)],
     };
@@ -421,14 +429,14 @@ pub(super) fn creation(actor: &Actor, new: NewSession, key: Option<IdemKey>) -> 
 }
 
 /// The scope of a caller's lists and searches.
-fn eyes(actor: &Actor) -> Result<Option<Eyes>> {
+fn eyes(actor: &Actor) -> Result<Option<Visibility>> {
     Ok(match actor.role {
         Role::Owner => None,
-        Role::Member | Role::Guest => Some(Eyes::Participant(
+        Role::Member | Role::Guest => Some(Visibility::Participant(
             actor.user.clone().ok_or_else(|| Error::denied("this credential names no user"))?,
         )),
-        Role::Worker => Some(Eyes::Claims(actor.credential.clone())),
-        Role::Channel => Some(Eyes::Prefix(actor.prefix.as_deref().unwrap_or_default().to_owned())),
+        Role::Worker => Some(Visibility::Claims(actor.credential.clone())),
+        Role::Channel => Some(Visibility::Prefix(actor.prefix.as_deref().unwrap_or_default().to_owned())),
         Role::Share => return Err(Error::denied("a share link opens one session, not lists")),
     })
 }

@@ -1,27 +1,27 @@
 //! Commands on sittings: finding silent ones, closing, rating, and looking back over a conversation.
 
-use super::talk::{beside, planned_change};
-use super::{Decided, Engine, Settled};
+use super::talk::{change_from_plan, talk_change};
+use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Result};
 use crate::event::{EventType, NewEvent};
-use crate::feedback::{RATING_SCHEMA_VERSION, Rate, Rating};
+use crate::feedback::{RATING_SCHEMA_VERSION, Rating, RatingRequest};
 use crate::ids::{SessionId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::memory::candidate::Candidate;
 use crate::memory::summary::Summary;
 use crate::safety::opaque::Opaque;
-use crate::session::decide::Step;
+use crate::session::decide::SessionStep;
 use crate::session::{DescriptionSource, MemoryMode, Session};
-use crate::store::{Due, Record, Refusal, Update};
+use crate::store::{DueSession, Record, Refusal, Update};
 use crate::talk::sitting::{self, EndReason};
-use crate::talk::turn::{self, Plan};
-use crate::talk::{Fields, Talk};
+use crate::talk::turn::{self, TurnPlan};
+use crate::talk::{StateFields, Talk};
 
 /// What looking back over a conversation has found.
 #[derive(Clone, Debug)]
-pub struct LookedBack {
+pub struct LookbackResult {
     /// The last message that was read.
     pub to: u64,
     pub candidates: Vec<Candidate>,
@@ -58,7 +58,7 @@ impl Engine {
         let Some(plan) = sitting::end(session, talk, why, arc, summary, records, now)? else {
             return Ok(None);
         };
-        match self.sessions.commit(planned_change(session, &plan)).await {
+        match self.sessions.commit(change_from_plan(session, &plan)).await {
             Ok(_) => Ok(Some(plan.talk)),
             Err(Refusal::Stale) => Ok(None),
             Err(Refusal::Rejected(error)) => Err(error),
@@ -74,7 +74,7 @@ impl Engine {
     }
 
     /// Rates the open sitting. The first rating counts: `false` says that there was one.
-    pub async fn rate_open(&self, actor: &Actor, id: &SessionId, rate: Rate) -> Result<bool> {
+    pub async fn rate_open(&self, actor: &Actor, id: &SessionId, rate: RatingRequest) -> Result<bool> {
         self.rate(actor, id, rate, |talk| {
             let open = talk.sitting.as_mut()?;
             let rated = RatedSitting {
@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// Rates the sitting that ended last. Refused before one has ended.
-    pub async fn rate_ended(&self, actor: &Actor, id: &SessionId, rate: Rate) -> Result<bool> {
+    pub async fn rate_ended(&self, actor: &Actor, id: &SessionId, rate: RatingRequest) -> Result<bool> {
         self.rate(actor, id, rate, |talk| {
             let ended = talk.ended.as_mut().filter(|ended| !ended.discarded)?;
             let rated = RatedSitting {
@@ -105,7 +105,7 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &SessionId,
-        Rate { label, source, modality }: Rate,
+        RatingRequest { label, source, modality }: RatingRequest,
         of: impl Fn(&mut Talk) -> Option<(&mut bool, RatedSitting)> + Sync,
     ) -> Result<bool> {
         let opaque = self.opaque().await?;
@@ -134,12 +134,12 @@ impl Engine {
                         modality,
                         schema_version: RATING_SCHEMA_VERSION,
                     };
-                    let change = beside(&session, talk).record(Record::AddRating(Box::new(rating)));
+                    let change = talk_change(&session, talk).record(Record::AddRating(Box::new(rating)));
                     Ok(Decided::Change(Box::new(change)))
                 })
             })
             .await?;
-        Ok(matches!(done, Settled::Done(_)))
+        Ok(matches!(done, CommandOutcome::Done(_)))
     }
 
     /// Stores what looking back over a conversation found, up to a message. Returns what was written.
@@ -147,7 +147,7 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &SessionId,
-        found: LookedBack,
+        found: LookbackResult,
     ) -> Result<Vec<&'static str>> {
         let wrote = parking_lot::Mutex::new(Vec::new());
         self.settle_on(|| {
@@ -162,7 +162,7 @@ impl Engine {
                 }
                 let plan = look_back(&session, &talk, &found)?;
                 *wrote.lock() = plan.1;
-                Ok(Decided::Change(Box::new(planned_change(&session, &plan.0))))
+                Ok(Decided::Change(Box::new(change_from_plan(&session, &plan.0))))
             })
         })
         .await?;
@@ -178,7 +178,7 @@ impl Engine {
     }
 
     /// Sittings of all tenants that have been silent for too long.
-    pub async fn silent_sittings(&self, limit: usize) -> Result<Vec<Due>> {
+    pub async fn silent_sittings(&self, limit: usize) -> Result<Vec<DueSession>> {
         let now = self.tenant.now().await?;
         self.sessions.silent_sittings(now.minus(self.settings.talk.idle_after), limit).await
     }
@@ -186,7 +186,11 @@ impl Engine {
 
 /// The change of looking back: new candidates, what the sitting is about, a description where no person wrote one, and
 /// an event.
-fn look_back(session: &Session, talk: &Talk, found: &LookedBack) -> Result<(Plan, Vec<&'static str>)> {
+fn look_back(
+    session: &Session,
+    talk: &Talk,
+    found: &LookbackResult,
+) -> Result<(TurnPlan, Vec<&'static str>)> {
     let mut wrote = Vec::new();
     let mut after = talk.clone();
     let undecided_from = talk.undecided_from();
@@ -210,7 +214,7 @@ fn look_back(session: &Session, talk: &Talk, found: &LookedBack) -> Result<(Plan
         let spare = after.found_between.len().saturating_sub(limits::CANDIDATES_MAX);
         after.found_between.drain(..spare);
     }
-    let mut change = Fields::default();
+    let mut change = StateFields::default();
     let is_wanted = after.sitting.as_ref().is_none_or(|open| !open.buffer.emptied);
     if let Some(about) = found.about.as_ref().filter(|_| is_wanted) {
         change = change.with("session_memory", sitting::session_memory(about));
@@ -231,6 +235,6 @@ fn look_back(session: &Session, talk: &Talk, found: &LookedBack) -> Result<(Plan
     }))?;
     after.looked_back_to = found.to;
     let event = NewEvent::engine(EventType::known("session.introspection"), Some(metadata));
-    let step = Step { events: vec![event], ..Step::of(update) };
-    Ok((Plan { step, talk: after }, wrote))
+    let step = SessionStep { events: vec![event], ..SessionStep::of(update) };
+    Ok((TurnPlan { step, talk: after }, wrote))
 }

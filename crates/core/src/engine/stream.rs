@@ -15,21 +15,21 @@ use crate::event::{Event, EventQuery};
 use crate::ids::{Incarnation, SessionId};
 use crate::limits;
 use crate::live::budget::{HeldBytes, StreamLease};
-use crate::live::hints::Batch;
-use crate::live::reply::Shown;
-use crate::live::{Delta, Frame, HintReader, Next, Reader, ScopedHintReader};
+use crate::live::hints::HintBatch;
+use crate::live::reply::ReplyPiece;
+use crate::live::{Delta, EventFrame, HintReader, LogReader, ReaderStep, ScopedHintReader};
 
 /// What a log stream returns next.
 #[derive(Debug)]
 pub enum StreamItem {
     /// Events after all earlier ones, in order.
-    Frames(Vec<Arc<Frame>>),
+    Frames(Vec<Arc<EventFrame>>),
     /// Rows were removed: the log continues at this sequence.
     Gap { first: u64 },
     /// The backlog has been sent; from here on the stream is live.
     Ready,
     /// More of a reply that is still being written.
-    Reply(Shown),
+    Reply(ReplyPiece),
     /// The session is gone.
     Ended,
 }
@@ -41,7 +41,7 @@ pub struct LogStream {
     actor: Arc<Actor>,
     id: SessionId,
     incarnation: Incarnation,
-    reader: Reader,
+    reader: LogReader,
     ready: bool,
     /// Items that were read already and come first.
     queued: VecDeque<StreamItem>,
@@ -80,7 +80,7 @@ impl Engine {
             return Err(Error::denied("a share link opens one session, not lists"));
         }
         let reader = match access::read_scope(actor) {
-            ReadScope::Everything => Hints::All(self.hub.hints(&actor.tenant, cursor)),
+            ReadScope::Everything => HintSource::All(self.hub.hints(&actor.tenant, cursor)),
             scope => {
                 let runtime = Handle::try_current().map_err(Error::internal)?;
                 let (reader, router) = self.hub.scoped_hints(&actor.tenant, scope, cursor);
@@ -92,7 +92,7 @@ impl Engine {
                         None => Ok(None),
                     }));
                 }
-                Hints::Scoped(reader)
+                HintSource::Scoped(reader)
             }
         };
         Ok(HintStream(reader))
@@ -129,7 +129,7 @@ impl LogStream {
             // A reader that asks for more has written what it was given.
             self.held = None;
             match self.reader.look() {
-                Next::Frames(frames) => {
+                ReaderStep::Frames(frames) => {
                     let frames = self.shown(frames);
                     let bytes: usize = frames.iter().map(|frame| frame.event.bytes()).sum();
                     if bytes > limits::STREAM_BYTES_UNCHARGED {
@@ -139,14 +139,14 @@ impl LogStream {
                         return Ok(StreamItem::Frames(frames));
                     }
                 }
-                Next::ReadStore => self.read_store().await?,
-                Next::Reply(shown) => return Ok(StreamItem::Reply(shown)),
-                Next::Deleted => return Ok(StreamItem::Ended),
-                Next::Wait if !self.ready => {
+                ReaderStep::ReadStore => self.read_store().await?,
+                ReaderStep::Reply(shown) => return Ok(StreamItem::Reply(shown)),
+                ReaderStep::Deleted => return Ok(StreamItem::Ended),
+                ReaderStep::Wait if !self.ready => {
                     self.ready = true;
                     return Ok(StreamItem::Ready);
                 }
-                Next::Wait => self.reader.wait().await,
+                ReaderStep::Wait => self.reader.wait().await,
             }
         }
     }
@@ -203,20 +203,20 @@ impl LogStream {
                 self.queued.push_back(StreamItem::Gap { first });
             }
             expected = first + 1;
-            run.push(Frame::new(Arc::new(event)));
+            run.push(EventFrame::new(Arc::new(event)));
         }
         self.queue(run);
         Ok(())
     }
 
-    fn queue(&mut self, frames: Vec<Arc<Frame>>) {
+    fn queue(&mut self, frames: Vec<Arc<EventFrame>>) {
         let frames = self.shown(frames);
         if !frames.is_empty() {
             self.queued.push_back(StreamItem::Frames(frames));
         }
     }
 
-    fn shown(&self, mut frames: Vec<Arc<Frame>>) -> Vec<Arc<Frame>> {
+    fn shown(&self, mut frames: Vec<Arc<EventFrame>>) -> Vec<Arc<EventFrame>> {
         if self.actor.role == Role::Share {
             frames.retain(|frame| SHARED_TYPES.contains(&frame.event.kind.as_str()));
         }
@@ -226,26 +226,26 @@ impl LogStream {
 
 /// A reader of those of a tenant's hints that its caller may see.
 #[derive(Debug)]
-pub struct HintStream(Hints);
+pub struct HintStream(HintSource);
 
 #[derive(Debug)]
-enum Hints {
+enum HintSource {
     All(HintReader),
     Scoped(ScopedHintReader),
 }
 
 impl HintStream {
     /// The next batch that holds anything for this caller; waits for it.
-    pub async fn next(&mut self) -> Batch {
+    pub async fn next(&mut self) -> HintBatch {
         loop {
             let batch = match &mut self.0 {
-                Hints::All(reader) => reader.take(),
-                Hints::Scoped(reader) => reader.take(),
+                HintSource::All(reader) => reader.take(),
+                HintSource::Scoped(reader) => reader.take(),
             };
             match (batch, &mut self.0) {
                 (Some(batch), _) => return batch,
-                (None, Hints::All(reader)) => reader.wait().await,
-                (None, Hints::Scoped(reader)) => reader.wait().await,
+                (None, HintSource::All(reader)) => reader.wait().await,
+                (None, HintSource::Scoped(reader)) => reader.wait().await,
             }
         }
     }

@@ -4,21 +4,21 @@
 use smallvec::smallvec;
 
 use super::Engine;
-use super::talk::planned_change;
+use super::talk::change_from_plan;
 use crate::approval;
 use crate::error::Result;
 use crate::limits;
 use crate::session::Session;
-use crate::session::decide::{Step, check_at_rest, move_to};
+use crate::session::decide::{SessionStep, check_at_rest, move_to};
 use crate::session::status::Authority;
-use crate::store::{Change, Due, Guard, On, Part, Refusal, Update, Write};
-use crate::talk::{self, pause::GivenUp};
+use crate::store::{Change, ChangePart, DueSession, Guard, PartTarget, Refusal, Update, Write};
+use crate::talk::{self, pause::AbandonReason};
 use crate::time::Timestamp;
 use crate::work;
 
 /// What one sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepCounts {
     /// Sessions that were examined.
     pub looked_at: usize,
     pub leases_lost: usize,
@@ -28,7 +28,7 @@ pub struct Swept {
     pub expired: usize,
 }
 
-enum Reason {
+enum SweepReason {
     Lapsed,
     Overdue,
     Silent,
@@ -36,8 +36,8 @@ enum Reason {
 
 impl Engine {
     /// Settles due sessions, in rounds, until none is left.
-    pub async fn sweep(&self) -> Result<Swept> {
-        let mut swept = Swept { expired: self.expire_incognito().await?, ..Swept::default() };
+    pub async fn sweep(&self) -> Result<SweepCounts> {
+        let mut swept = SweepCounts { expired: self.expire_incognito().await?, ..SweepCounts::default() };
         loop {
             let now = self.tenant.now().await?;
             let silent_since = now.minus(limits::INACTIVE_AFTER);
@@ -47,9 +47,9 @@ impl Engine {
             for due in due {
                 swept.looked_at += 1;
                 match self.sweep_one(&due, now, silent_since).await? {
-                    Some(Reason::Lapsed) => swept.leases_lost += 1,
-                    Some(Reason::Overdue) => swept.overdue += 1,
-                    Some(Reason::Silent) => swept.hidden += 1,
+                    Some(SweepReason::Lapsed) => swept.leases_lost += 1,
+                    Some(SweepReason::Overdue) => swept.overdue += 1,
+                    Some(SweepReason::Silent) => swept.hidden += 1,
                     None => {}
                 }
             }
@@ -76,8 +76,8 @@ impl Engine {
             if check_at_rest(&session).is_err() {
                 continue;
             }
-            let part = Part {
-                on: On::Session(session.id.clone()),
+            let part = ChangePart {
+                on: PartTarget::Session(session.id.clone()),
                 guard: Guard { sequence: Some(session.head.last_sequence), ..Guard::seen(&session) },
                 writes: smallvec![Write::Delete],
             };
@@ -93,7 +93,12 @@ impl Engine {
         Ok(expired)
     }
 
-    async fn sweep_one(&self, due: &Due, now: Timestamp, silent_since: Timestamp) -> Result<Option<Reason>> {
+    async fn sweep_one(
+        &self,
+        due: &DueSession,
+        now: Timestamp,
+        silent_since: Timestamp,
+    ) -> Result<Option<SweepReason>> {
         let Some((session, talk)) = self.sessions.talk(&due.tenant, &due.session).await? else {
             return Ok(None);
         };
@@ -101,26 +106,26 @@ impl Engine {
             return Ok(None);
         };
         let of_talk = match reason {
-            Reason::Overdue => talk::pause::give_up(&session, &talk, GivenUp::TimedOut)?,
-            Reason::Lapsed if session.head.is_talk => Some(talk::turn::interrupted(&session, &talk)?),
-            Reason::Lapsed | Reason::Silent => None,
+            SweepReason::Overdue => talk::pause::give_up(&session, &talk, AbandonReason::TimedOut)?,
+            SweepReason::Lapsed if session.head.is_talk => Some(talk::turn::interrupted(&session, &talk)?),
+            SweepReason::Lapsed | SweepReason::Silent => None,
         };
         let mut change = match (of_talk, &reason) {
-            (Some(plan), _) => planned_change(&session, &plan),
-            (None, Reason::Overdue) => {
+            (Some(plan), _) => change_from_plan(&session, &plan),
+            (None, SweepReason::Overdue) => {
                 let pending = self.pending_of(&session).await?;
                 match pending.map(|pending| approval::decide::expire(&session, &pending, now)).transpose()? {
                     Some(Some(settled)) => self.settled(&session, settled).await?,
-                    Some(None) | None => self.stepped(&session, step).await?,
+                    Some(None) | None => self.change_for(&session, step).await?,
                 }
             }
-            (None, _) => self.stepped(&session, step).await?,
+            (None, _) => self.change_for(&session, step).await?,
         };
         if let Some(own) = change.parts.first_mut() {
             match reason {
-                Reason::Lapsed => own.guard.lapsed = true,
-                Reason::Overdue => own.guard.overdue = true,
-                Reason::Silent => own.guard.sequence = Some(session.head.last_sequence),
+                SweepReason::Lapsed => own.guard.lapsed = true,
+                SweepReason::Overdue => own.guard.overdue = true,
+                SweepReason::Silent => own.guard.sequence = Some(session.head.last_sequence),
             }
         }
         match self.carry_out(change).await {
@@ -138,13 +143,13 @@ fn decide(
     now: Timestamp,
     silent_since: Timestamp,
     attempts_max: u32,
-) -> Result<Option<(Reason, Step)>> {
+) -> Result<Option<(SweepReason, SessionStep)>> {
     let head = &session.head;
     if let Some(claim) = &head.claim {
         if claim.lease_until > now {
             return Ok(None);
         }
-        return work::decide::lapse(session, attempts_max).map(|step| Some((Reason::Lapsed, step)));
+        return work::decide::lapse(session, attempts_max).map(|step| Some((SweepReason::Lapsed, step)));
     }
     if head.deadline_at.is_some_and(|deadline| deadline <= now)
         && let Some(to) = head.when_overdue()
@@ -153,11 +158,11 @@ fn decide(
         if to.is_terminal() {
             step.update.end_reason = Some("deadline".into());
         }
-        return Ok(Some((Reason::Overdue, step)));
+        return Ok(Some((SweepReason::Overdue, step)));
     }
     if !head.inactive && !head.status.is_live() && head.last_at < silent_since {
         let update = Update { inactive: Some(true), ..Update::default() };
-        return Ok(Some((Reason::Silent, Step::of(update))));
+        return Ok(Some((SweepReason::Silent, SessionStep::of(update))));
     }
     Ok(None)
 }

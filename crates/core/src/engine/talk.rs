@@ -8,10 +8,10 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::log::{DraftEvent, check_batch};
-use super::{Decided, Engine, Settled};
+use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Verb};
 use crate::error::{Conflict, Error, Result};
-use crate::event::{Appended, Event, NewEvent};
+use crate::event::{AppendOutcome, Event, NewEvent};
 use crate::ids::{Incarnation, SessionId, TenantId};
 use crate::json::Json;
 use crate::limits;
@@ -20,9 +20,12 @@ use crate::memory::Owner;
 use crate::memory::owner::{TurnSpeaker, memory_owner};
 use crate::session::Session;
 use crate::store::{
-    Change, ClaimChange, Committed, Due, Fence, Guard, IdemKey, On, Part, Refusal, Update, Write,
+    Change, ChangePart, ClaimChange, CommitResult, DueSession, Fence, Guard, IdemKey, PartTarget, Refusal,
+    Update, Write,
 };
-use crate::talk::turn::{self, Begin, EndFirst, Hold, Message, OnBusy, Outcome, Plan};
+use crate::talk::turn::{
+    self, EndFirst, IncomingMessage, MessagePlan, OnBusy, TurnHost, TurnOutcome, TurnPlan,
+};
 use crate::talk::{Talk, Tier};
 use crate::time::Timestamp;
 use crate::work::run::{Resume, Run};
@@ -46,16 +49,16 @@ impl Post {
 
 /// The outcome of a post.
 #[derive(Debug)]
-pub struct Posted {
+pub struct PostResult {
     pub session: SessionId,
     pub message: Arc<Event>,
-    pub fate: Fate,
+    pub fate: PostFate,
 }
 
 #[derive(Debug)]
-pub enum Fate {
+pub enum PostFate {
     /// Its turn is open; the caller must run it.
-    Started(Box<Begun>),
+    Started(Box<RunningTurn>),
     /// It waits for its turn.
     Waits,
     /// A repeat of an earlier request, whose turn is already handled.
@@ -66,7 +69,7 @@ pub enum Fate {
 
 /// A running turn: what its node needs to run it, and the claim that proves its right.
 #[derive(Clone, Debug)]
-pub struct Begun {
+pub struct RunningTurn {
     pub session: Session,
     pub talk: Talk,
     pub epoch: u64,
@@ -79,10 +82,10 @@ pub struct Begun {
     pub speaker: TurnSpeaker,
     /// A person's decision, where this turn goes on after one.
     pub resume: Option<Resume>,
-    pub(super) hold: Hold,
+    pub(super) hold: TurnHost,
 }
 
-impl Begun {
+impl RunningTurn {
     pub fn tenant(&self) -> &TenantId {
         &self.session.tenant
     }
@@ -99,7 +102,7 @@ impl Begun {
 
 /// A turn that took place elsewhere, in spoken words.
 #[derive(Clone, Debug)]
-pub struct Spoken {
+pub struct SpokenTurn {
     pub content: Json,
     /// Identifies the turn, so that a repeat is recognised.
     pub external_id: String,
@@ -108,7 +111,7 @@ pub struct Spoken {
 
 /// A recorded turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedTurn {
     /// The sequence of the recorded message.
     pub sequence: u64,
     /// It had been recorded before.
@@ -117,7 +120,7 @@ pub struct Recorded {
 
 /// A turn that has ended.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinishedTurn {
     /// The events that the end of the turn wrote.
     pub events: Vec<Arc<Event>>,
     pub talk: Talk,
@@ -131,9 +134,9 @@ impl Engine {
         actor: &Actor,
         id: &SessionId,
         wish: Post,
-        hold: &Hold,
+        hold: &TurnHost,
         key: Option<IdemKey>,
-    ) -> Result<Posted> {
+    ) -> Result<PostResult> {
         let draft = DraftEvent {
             kind: "user.message".to_owned(),
             content: Some(wish.content.clone()),
@@ -149,7 +152,7 @@ impl Engine {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
                     let now = self.tenant.now().await?;
-                    let message = Message {
+                    let message = IncomingMessage {
                         event: event.clone(),
                         on_busy: wish.on_busy,
                         tier: wish.tier,
@@ -161,27 +164,27 @@ impl Engine {
                     };
                     let (plan, starts) =
                         match turn::begin(&session, &talk, message, hold, now, &self.settings.talk)? {
-                            Begin::Started(plan) => (plan, true),
-                            Begin::Queued(plan) => (plan, false),
-                            Begin::EndFirst(first) => return Ok(Decided::Nothing(first)),
+                            MessagePlan::Started(plan) => (plan, true),
+                            MessagePlan::Queued(plan) => (plan, false),
+                            MessagePlan::EndFirst(first) => return Ok(Decided::Nothing(first)),
                         };
                     let opened = talk.sitting.is_none();
-                    let change = planned_change(&session, &plan).keyed(key);
+                    let change = change_from_plan(&session, &plan).keyed(key);
                     *planned.lock() = Some((session, plan.talk, starts, opened));
                     Ok(Decided::Change(Box::new(change)))
                 })
             })
             .await?;
         let done = match done {
-            Settled::Done(done) => done,
-            Settled::Nothing(first) => {
+            CommandOutcome::Done(done) => done,
+            CommandOutcome::Nothing(first) => {
                 let message = Arc::new(unkept(id, event));
-                return Ok(Posted { session: id.clone(), message, fate: Fate::EndFirst(first) });
+                return Ok(PostResult { session: id.clone(), message, fate: PostFate::EndFirst(first) });
             }
         };
         if let Some(replay) = &done.replay {
             let message = self.message_among(actor, id, &replay.sequences).await?;
-            return Ok(Posted { session: id.clone(), message, fate: Fate::Repeated });
+            return Ok(PostResult { session: id.clone(), message, fate: PostFate::Repeated });
         }
         let (session, talk, starts, opened) =
             planned.into_inner().ok_or_else(|| Error::internal("a commit lost its plan"))?;
@@ -193,7 +196,7 @@ impl Engine {
             .ok_or_else(|| Error::internal("a commit lost its message"))?;
         let fate = if starts {
             let (epoch, turn) = (session.head.epoch, message.sequence);
-            Fate::Started(Box::new(Begun {
+            PostFate::Started(Box::new(RunningTurn {
                 session,
                 talk,
                 epoch,
@@ -205,9 +208,9 @@ impl Engine {
                 hold: hold.clone(),
             }))
         } else {
-            Fate::Waits
+            PostFate::Waits
         };
-        Ok(Posted { session: id.clone(), message, fate })
+        Ok(PostResult { session: id.clone(), message, fate })
     }
 
     /// Goes on with a decided turn, or opens the turn of the first queued message, if nothing runs. `None` if there
@@ -216,7 +219,7 @@ impl Engine {
         &self,
         tenant: &TenantId,
         id: &SessionId,
-        hold: &Hold,
+        hold: &TurnHost,
     ) -> Result<Option<NextTurn>> {
         let planned = parking_lot::Mutex::new(None);
         let done = self
@@ -228,8 +231,8 @@ impl Engine {
                     let now = self.tenant.now().await?;
                     let plan = match turn::next(&session, &talk, hold, now, &self.settings.talk)? {
                         None => return Ok(Decided::Nothing(None)),
-                        Some(Begin::EndFirst(first)) => return Ok(Decided::Nothing(Some(first))),
-                        Some(Begin::Started(plan) | Begin::Queued(plan)) => plan,
+                        Some(MessagePlan::EndFirst(first)) => return Ok(Decided::Nothing(Some(first))),
+                        Some(MessagePlan::Started(plan) | MessagePlan::Queued(plan)) => plan,
                     };
                     let (tier, speaker, resume) = match (&talk.paused, talk.queue.first()) {
                         (Some(paused), _) => (paused.tier, paused.speaker.clone(), Run::of(&session).resume),
@@ -237,15 +240,15 @@ impl Engine {
                         (None, None) => return Err(Error::internal("a turn was opened for no message")),
                     };
                     let opened = talk.sitting.is_none();
-                    let change = planned_change(&session, &plan);
+                    let change = change_from_plan(&session, &plan);
                     *planned.lock() = Some((session, plan.talk, opened, tier, speaker, resume));
                     Ok(Decided::Change(Box::new(change)))
                 })
             })
             .await;
         let done = match done {
-            Ok(Settled::Done(done)) => done,
-            Ok(Settled::Nothing(first)) => return Ok(first.map(NextTurn::EndFirst)),
+            Ok(CommandOutcome::Done(done)) => done,
+            Ok(CommandOutcome::Nothing(first)) => return Ok(first.map(NextTurn::EndFirst)),
             // Another node has taken it.
             Err(Error::Conflict(_)) => return Ok(None),
             Err(error) => return Err(error),
@@ -255,7 +258,7 @@ impl Engine {
         let (session, talk, _) = landed(session, talk, *done)?;
         let turn = session.head.turn.map_or(0, |turn| turn.sequence);
         let epoch = session.head.epoch;
-        Ok(Some(NextTurn::Begun(Box::new(Begun {
+        Ok(Some(NextTurn::Begun(Box::new(RunningTurn {
             session,
             talk,
             epoch,
@@ -269,18 +272,18 @@ impl Engine {
     }
 
     /// Closes a turn with its reply, records and state. Fenced if its lease ended before.
-    pub async fn finish_turn(&self, begun: &Begun, outcome: Outcome) -> Result<Finished> {
-        self.let_go(begun, |session, talk| turn::finish(session, talk, outcome.clone()).map(Some))
+    pub async fn finish_turn(&self, begun: &RunningTurn, outcome: TurnOutcome) -> Result<FinishedTurn> {
+        self.release_turn(begun, |session, talk| turn::finish(session, talk, outcome.clone()).map(Some))
             .await?
             .ok_or_else(|| Error::internal("a turn did not end"))
     }
 
     /// Ends the claim of a turn, as `decide` plans it on the current row. `None`: `decide` keeps the claim.
-    pub(super) async fn let_go(
+    pub(super) async fn release_turn(
         &self,
-        begun: &Begun,
-        decide: impl Fn(&Session, &Talk) -> Result<Option<Plan>>,
-    ) -> Result<Option<Finished>> {
+        begun: &RunningTurn,
+        decide: impl Fn(&Session, &Talk) -> Result<Option<TurnPlan>>,
+    ) -> Result<Option<FinishedTurn>> {
         let mut seen = (begun.session.clone(), begun.talk.clone());
         for round in 0..limits::DECIDE_ROUNDS_MAX {
             if round > 0 {
@@ -293,7 +296,7 @@ impl Engine {
             }
             let (session, talk) = &seen;
             let Some(plan) = decide(session, talk)? else { return Ok(None) };
-            let mut change = planned_change(session, &plan);
+            let mut change = change_from_plan(session, &plan);
             if let Some(part) = change.parts.first_mut() {
                 part.guard.fence =
                     Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch });
@@ -302,7 +305,7 @@ impl Engine {
                 Ok(done) => {
                     let (session, talk, appended) = landed(seen.0, plan.talk, done)?;
                     let events = appended.into_iter().filter_map(new_event).collect();
-                    return Ok(Some(Finished { events, talk, session }));
+                    return Ok(Some(FinishedTurn { events, talk, session }));
                 }
                 Err(Refusal::Stale) => {}
                 Err(Refusal::Rejected(error)) => return Err(error),
@@ -317,10 +320,10 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &SessionId,
-        said: Spoken,
-        outcome: Outcome,
+        said: SpokenTurn,
+        outcome: TurnOutcome,
         key: IdemKey,
-    ) -> Result<Result<Recorded, EndFirst>> {
+    ) -> Result<Result<RecordedTurn, EndFirst>> {
         let draft = DraftEvent {
             kind: "user.message".to_owned(),
             content: Some(said.content),
@@ -335,7 +338,7 @@ impl Engine {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
                     let now = self.tenant.now().await?;
-                    let asked = Message {
+                    let asked = IncomingMessage {
                         event: event.clone(),
                         on_busy: OnBusy::Reject,
                         tier: Tier::Fast,
@@ -347,35 +350,38 @@ impl Engine {
                     };
                     let settings = &self.settings.talk;
                     match turn::record(&session, &talk, asked, outcome.clone(), now, settings)? {
-                        Begin::Started(plan) | Begin::Queued(plan) => {
-                            Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(Some(key)))))
+                        MessagePlan::Started(plan) | MessagePlan::Queued(plan) => {
+                            Ok(Decided::Change(Box::new(change_from_plan(&session, &plan).keyed(Some(key)))))
                         }
-                        Begin::EndFirst(first) => Ok(Decided::Nothing(first)),
+                        MessagePlan::EndFirst(first) => Ok(Decided::Nothing(first)),
                     }
                 })
             })
             .await;
         let done = match self.or_replayed(actor, Some(key), done).await? {
-            Settled::Done(done) => done,
-            Settled::Nothing(first) => return Ok(Err(first)),
+            CommandOutcome::Done(done) => done,
+            CommandOutcome::Nothing(first) => return Ok(Err(first)),
         };
         let (sequences, repeated) = match &done.replay {
             Some(replay) => (replay.sequences.clone(), true),
             None => (
-                done.parts.iter().flat_map(|part| part.appended.iter().map(Appended::sequence)).collect(),
+                done.parts
+                    .iter()
+                    .flat_map(|part| part.appended.iter().map(AppendOutcome::sequence))
+                    .collect(),
                 false,
             ),
         };
         let message = self.message_among(actor, id, &sequences).await?;
-        Ok(Ok(Recorded { sequence: message.sequence, repeated }))
+        Ok(Ok(RecordedTurn { sequence: message.sequence, repeated }))
     }
 
     /// Renews a turn's lease; returns whether it was asked to stop.
-    pub async fn renew_turn(&self, begun: &Begun) -> Result<bool> {
+    pub async fn renew_turn(&self, begun: &RunningTurn) -> Result<bool> {
         let update = Update { claim: Some(ClaimChange::Renew(begun.hold.lease)), ..Update::default() };
         let fence = Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch };
-        let part = Part {
-            on: On::Session(begun.session.id.clone()),
+        let part = ChangePart {
+            on: PartTarget::Session(begun.session.id.clone()),
             guard: Guard { fence: Some(fence), incarnation: Some(begun.incarnation()), ..Guard::default() },
             writes: smallvec![Write::Update(Box::new(update))],
         };
@@ -384,7 +390,7 @@ impl Engine {
     }
 
     /// Whether the turn was asked to stop, and which messages steer it.
-    pub async fn look_at_turn(&self, begun: &Begun) -> Result<(bool, Vec<u64>)> {
+    pub async fn look_at_turn(&self, begun: &RunningTurn) -> Result<(bool, Vec<u64>)> {
         let (session, talk) =
             self.sessions.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
         if session.head.epoch != begun.epoch || session.head.incarnation != begun.incarnation() {
@@ -396,7 +402,7 @@ impl Engine {
     }
 
     /// Takes steering messages out of the queue: they are part of the turn now.
-    pub async fn take_steering(&self, begun: &Begun, taken: &[u64]) -> Result<()> {
+    pub async fn take_steering(&self, begun: &RunningTurn, taken: &[u64]) -> Result<()> {
         self.settle_on(|| {
             Box::pin(async {
                 let (session, mut talk) =
@@ -404,7 +410,7 @@ impl Engine {
                 talk.queue
                     .retain(|queued| !queued.sequence.is_some_and(|sequence| taken.contains(&sequence)));
                 talk.took.extend(taken);
-                let mut change = beside(&session, talk);
+                let mut change = talk_change(&session, talk);
                 if let Some(part) = change.parts.first_mut() {
                     part.guard.fence =
                         Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch });
@@ -417,7 +423,7 @@ impl Engine {
     }
 
     /// Shows readers the reply while it is written. Transient; the finished message is the event.
-    pub fn say(&self, begun: &Begun, text: &str) {
+    pub fn say(&self, begun: &RunningTurn, text: &str) {
         let incarnation = begun.incarnation();
         let offset = self.hub.reply_len(incarnation, begun.epoch);
         let delta = Delta { incarnation, epoch: begun.epoch, offset, text: text.into() };
@@ -426,7 +432,7 @@ impl Engine {
     }
 
     /// Conversations of all tenants with a queued message or a decided turn, and no running turn.
-    pub async fn waiting_turns(&self, limit: usize) -> Result<Vec<Due>> {
+    pub async fn waiting_turns(&self, limit: usize) -> Result<Vec<DueSession>> {
         self.sessions.waiting_turns(limit).await
     }
 }
@@ -434,29 +440,30 @@ impl Engine {
 /// What the first queued message led to.
 #[derive(Debug)]
 pub enum NextTurn {
-    Begun(Box<Begun>),
+    Begun(Box<RunningTurn>),
     /// The open sitting must be ended first.
     EndFirst(EndFirst),
 }
 
-pub(super) fn planned_change(session: &Session, plan: &Plan) -> Change {
-    let Plan { step, talk } = plan.clone();
+pub(super) fn change_from_plan(session: &Session, plan: &TurnPlan) -> Change {
+    let TurnPlan { step, talk } = plan.clone();
     // For a queued turn the row names the turn before events are appended; otherwise the appended message opens it.
     let opens = step.update.turn.is_some();
     let (update, events) = (Write::Update(Box::new(step.update)), Write::Append(step.events));
     let mut writes = if opens { smallvec![update, events] } else { smallvec![events, update] };
     writes.retain(|write| !matches!(write, Write::Append(events) if events.is_empty()));
     writes.push(Write::Talk(Box::new(talk)));
-    let part = Part { on: On::Session(session.id.clone()), guard: Guard::seen(session), writes };
+    let part =
+        ChangePart { on: PartTarget::Session(session.id.clone()), guard: Guard::seen(session), writes };
     let mut change = Change::new(session.tenant.clone()).part(part);
     change.records = step.records;
     change
 }
 
 /// A change of a session's talk row alone.
-pub(super) fn beside(session: &Session, talk: Talk) -> Change {
-    let part = Part {
-        on: On::Session(session.id.clone()),
+pub(super) fn talk_change(session: &Session, talk: Talk) -> Change {
+    let part = ChangePart {
+        on: PartTarget::Session(session.id.clone()),
         guard: Guard::seen(session),
         writes: smallvec![Write::Update(Box::default()), Write::Talk(Box::new(talk))],
     };
@@ -464,17 +471,21 @@ pub(super) fn beside(session: &Session, talk: Talk) -> Change {
 }
 
 /// The session and its talk row after a commit.
-fn landed(mut session: Session, mut talk: Talk, done: Committed) -> Result<(Session, Talk, Vec<Appended>)> {
+fn landed(
+    mut session: Session,
+    mut talk: Talk,
+    done: CommitResult,
+) -> Result<(Session, Talk, Vec<AppendOutcome>)> {
     let part = done.parts.into_iter().next().ok_or_else(|| Error::internal("a commit lost its part"))?;
     session.head = part.head;
     talk.land(&part.appended, done.at);
     Ok((session, talk, part.appended))
 }
 
-fn new_event(slot: Appended) -> Option<Arc<Event>> {
+fn new_event(slot: AppendOutcome) -> Option<Arc<Event>> {
     match slot {
-        Appended::New(event) => Some(event),
-        Appended::Repeat(_) => None,
+        AppendOutcome::New(event) => Some(event),
+        AppendOutcome::Repeat(_) => None,
     }
 }
 

@@ -7,25 +7,25 @@ use uuid::Uuid;
 use super::Engine;
 use super::sessions::check_limit;
 use crate::access::{Actor, Role};
+use crate::definitions::criteria::Dimension;
+use crate::definitions::{CriteriaSet, DefinitionKind, Entity, StoredDefinition, Task};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventQuery};
 use crate::ids::{SessionId, TenantId};
 use crate::json::Json;
-use crate::library::criteria::Dimension;
-use crate::library::{CriteriaSet, Defined, Entity, Kind, Task};
 use crate::limits;
-use crate::session::query::{ListCursor, Page, SessionQuery, Types};
+use crate::session::query::{ListCursor, Page, SessionQuery, TypeFilter};
 use crate::session::{Session, Status};
-use crate::store::{Change, Guard, IdemKey, NewSession, Note, On, Part, Record, Write};
+use crate::store::{Change, ChangePart, Guard, IdemKey, KeyNote, NewSession, PartTarget, Record, Write};
 use crate::work::milestone::Milestone;
 use crate::work::queueing::{QueueCause, check_may_queue};
-use crate::work::trigger::{self, Order, Starts};
+use crate::work::trigger::{self, RunOrder, RunStart};
 use crate::work::write_grant::{self, WriteGrant};
 
 /// The progress of a task.
 #[derive(Clone, Debug)]
 pub struct TaskStanding {
-    pub task: Defined<Task>,
+    pub task: StoredDefinition<Task>,
     pub session: Option<Session>,
     pub duration_ms: Option<i64>,
     /// The newest events of that session, oldest first.
@@ -36,7 +36,7 @@ pub struct TaskStanding {
 #[derive(Clone, Debug)]
 pub struct EntitySession {
     pub session: Session,
-    pub task: Option<Defined<Task>>,
+    pub task: Option<StoredDefinition<Task>>,
     pub duration_ms: Option<i64>,
     pub child_count: usize,
 }
@@ -61,7 +61,7 @@ impl Engine {
         let (criteria, outside) =
             try_join(self.criteria_of(actor, &task.value), self.agents_outside(actor, &task.value)).await?;
         let writes = self.right_to_write(actor, &task, input.as_ref()).await?;
-        let mut starts = trigger::trigger(&Order { actor, task: &task, input, criteria, writes, now })?;
+        let mut starts = trigger::trigger(&RunOrder { actor, task: &task, input, criteria, writes, now })?;
         for start in &mut starts.sessions {
             let agent = start.new.details.agent_slug.as_deref();
             start.new.head.is_external = agent.is_some_and(|agent| outside.iter().any(|one| one == agent));
@@ -74,7 +74,7 @@ impl Engine {
     pub(super) async fn right_to_write(
         &self,
         actor: &Actor,
-        task: &Defined<Task>,
+        task: &StoredDefinition<Task>,
         input: Option<&Json>,
     ) -> Result<Option<WriteGrant>> {
         let asks_maker = actor.role != Role::Owner
@@ -86,7 +86,11 @@ impl Engine {
 
     /// Whether the maker of a task is an owner now. Only owners define without a user; a user has the role of its
     /// row, or of its keys without a row.
-    pub(super) async fn is_made_by_owner(&self, tenant: &TenantId, task: &Defined<Task>) -> Result<bool> {
+    pub(super) async fn is_made_by_owner(
+        &self,
+        tenant: &TenantId,
+        task: &StoredDefinition<Task>,
+    ) -> Result<bool> {
         let Some(maker) = &task.created_by else { return Ok(true) };
         if let Some(user) = self.tenant.user(tenant, maker).await? {
             return Ok(user.role == Role::Owner && !user.suspended && user.merged_into.is_none());
@@ -101,17 +105,17 @@ impl Engine {
     }
 
     /// The task that a session runs, as the task is now, if it still exists.
-    pub(super) async fn task_of(&self, session: &Session) -> Result<Option<Defined<Task>>> {
+    pub(super) async fn task_of(&self, session: &Session) -> Result<Option<StoredDefinition<Task>>> {
         let Some(id) = &session.details.task_id else { return Ok(None) };
-        let doc = self.tenant.doc(&session.tenant, Kind::Task, id).await?;
-        doc.filter(|doc| doc.id == *id).as_ref().map(Defined::of).transpose()
+        let doc = self.tenant.doc(&session.tenant, DefinitionKind::Task, id).await?;
+        doc.filter(|doc| doc.id == *id).as_ref().map(StoredDefinition::of).transpose()
     }
 
     /// Makes the sessions of a run in one commit. Returns the one that represents the run.
-    async fn start(&self, actor: &Actor, starts: Starts, key: Option<IdemKey>) -> Result<Session> {
+    async fn start(&self, actor: &Actor, starts: RunStart, key: Option<IdemKey>) -> Result<Session> {
         let (change, first) = starting(actor, starts)?;
         let drawn = Uuid::parse_str(first.id.as_str()).map_err(Error::internal)?;
-        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
         let done = self.commit(change.keyed(key)).await?;
         if let (None, Some(made)) = (&done.replay, done.parts.first()) {
             return Ok(first.made(actor.tenant.clone(), made.head.clone(), done.at));
@@ -138,20 +142,20 @@ impl Engine {
     async fn criteria_of(&self, actor: &Actor, task: &Task) -> Result<Vec<Dimension>> {
         let Some(id) = task.criteria_set_ids.first() else { return Ok(Vec::new()) };
         let doc =
-            self.tenant.doc(&actor.tenant, Kind::CriteriaSet, id).await?.ok_or_else(|| {
+            self.tenant.doc(&actor.tenant, DefinitionKind::CriteriaSet, id).await?.ok_or_else(|| {
                 Error::invalid("criteria_set_ids", format!("there is no criteria set `{id}`"))
             })?;
-        Ok(Defined::<CriteriaSet>::of(&doc)?.value.dimensions)
+        Ok(StoredDefinition::<CriteriaSet>::of(&doc)?.value.dimensions)
     }
 
     /// The progress of a task's newest run.
     pub async fn task_standing(&self, actor: &Actor, name: &str) -> Result<TaskStanding> {
-        let task: Defined<Task> = self.definition(actor, name).await?;
+        let task: StoredDefinition<Task> = self.definition(actor, name).await?;
         let query = SessionQuery {
             task_id: Some(task.id.to_string()),
             parents_only: true,
             inactive: Some(false),
-            ..SessionQuery::of(Types::All, 1)
+            ..SessionQuery::of(TypeFilter::All, 1)
         };
         let session = self.sessions(actor, query).await?.items.into_iter().next();
         let (mut events, mut duration_ms) = (Vec::new(), None);
@@ -174,26 +178,26 @@ impl Engine {
         limit: usize,
     ) -> Result<Page<EntitySession>> {
         check_limit(limit)?;
-        let entity: Defined<Entity> = self.definition(actor, entity_id).await?;
+        let entity: StoredDefinition<Entity> = self.definition(actor, entity_id).await?;
         let query = SessionQuery {
             entity_id: Some(entity.id.to_string()),
             parents_only,
             inactive: Some(false),
             after,
-            ..SessionQuery::of(Types::All, limit)
+            ..SessionQuery::of(TypeFilter::All, limit)
         };
         let page = self.sessions(actor, query).await?;
         let now = self.tenant.now().await?;
-        let mut tasks: Vec<Defined<Task>> = Vec::new();
+        let mut tasks: Vec<StoredDefinition<Task>> = Vec::new();
         let mut items = Vec::with_capacity(page.items.len());
         for session in page.items {
             let mut task = None;
             if let Some(id) = &session.details.task_id {
                 task = tasks.iter().find(|task| task.id == *id).cloned();
                 if task.is_none()
-                    && let Some(doc) = self.tenant.doc(&actor.tenant, Kind::Task, id).await?
+                    && let Some(doc) = self.tenant.doc(&actor.tenant, DefinitionKind::Task, id).await?
                 {
-                    task = Some(Defined::of(&doc)?);
+                    task = Some(StoredDefinition::of(&doc)?);
                     tasks.extend(task.clone());
                 }
             }
@@ -217,14 +221,14 @@ pub fn duration_of(session: &Session, now: crate::Timestamp) -> Option<i64> {
 }
 
 /// The change that makes the sessions of a run, and the session that represents it.
-pub(super) fn starting(actor: &Actor, starts: Starts) -> Result<(Change, NewSession)> {
+pub(super) fn starting(actor: &Actor, starts: RunStart) -> Result<(Change, NewSession)> {
     let mut change = Change::new(actor.tenant.clone());
     let mut first = None;
     for start in starts.sessions {
         first.get_or_insert_with(|| start.new.clone());
         change.milestones.extend(Milestone::begun(&actor.tenant, &start.new));
-        change.parts.push(Part {
-            on: On::New(Box::new(start.new)),
+        change.parts.push(ChangePart {
+            on: PartTarget::New(Box::new(start.new)),
             guard: Guard::default(),
             writes: smallvec![Write::Append(start.events)],
         });

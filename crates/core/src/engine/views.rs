@@ -7,42 +7,42 @@ use uuid::Uuid;
 
 use super::people::{INSTALLATION_TENANT, NewShare, SHARE_LIFE_MAX, audit, check_share_life};
 use super::work::{fence, without_a_claim};
-use super::{Decided, Engine, Settled};
+use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Role, ShareAccess, Verb};
 use crate::approval::{Approval, asked_by};
+use crate::definitions::entity::{EMAIL, Entity, LEAD};
+use crate::definitions::{Agent, DefinitionKind, DocQuery, StoredDefinition, Task, View};
 use crate::error::{Conflict, Error, Result};
-use crate::event::{Appended, EventQuery};
+use crate::event::{AppendOutcome, EventQuery};
 use crate::ids::{SessionId, TenantId, UserId, check_name};
 use crate::json::Json;
-use crate::library::entity::{EMAIL, Entity, LEAD};
-use crate::library::{Agent, Defined, DocQuery, Kind, Task, View};
 use crate::limits;
 use crate::people::{SecretHash, Share};
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
-use crate::store::{Change, Guard, IdemKey, On, Part, Record, Write};
+use crate::store::{Change, ChangePart, Guard, IdemKey, PartTarget, Record, Write};
 use crate::time::Timestamp;
-use crate::view::answer::{self, Answer};
-use crate::view::decide::{self, Outcome, Submit};
-use crate::view::respondent::{self, Admitted, Cleared, Lead, Respondent, RespondentKind, admit};
-use crate::view::{Gate, SESSION_FACET};
+use crate::view::answer::{self, ViewAnswer};
+use crate::view::decide::{self, SubmitOutcome, SubmitRequest};
+use crate::view::respondent::{self, Admission, CookieClaims, Lead, Respondent, RespondentKind, admit};
+use crate::view::{SESSION_FACET, ViewAudience};
 use crate::work::run::Run;
 use crate::work::{Pause, Settle};
 
 /// A view that a session has published, with the link that opens it.
 #[derive(Clone, Debug)]
-pub struct Published {
-    pub view: Defined<View>,
+pub struct PublishedView {
+    pub view: StoredDefinition<View>,
     pub token: String,
 }
 
-impl Published {
+impl PublishedView {
     /// The link that opens it to strangers. Members authenticate themselves and need no token.
     pub fn url(&self, base_url: &str) -> String {
         let address = self.address(base_url);
         match self.view.value.publish_config.gate {
-            Gate::Member => address,
-            Gate::None | Gate::Lead => respondent::link(&address, &self.token),
+            ViewAudience::Member => address,
+            ViewAudience::None | ViewAudience::Lead => respondent::link(&address, &self.token),
         }
     }
 
@@ -64,22 +64,26 @@ impl Published {
 
 /// A view as a caller sees it.
 #[derive(Clone, Debug)]
-pub enum Shown {
+pub enum ViewDisplay {
     /// To its maker, owners and workers: whole; with its link if it is published, and as a respondent sees it if the
     /// caller may answer.
-    Whole { view: Box<Defined<View>>, published: Option<Box<Published>>, asked: Option<Box<Opened>> },
+    Whole {
+        view: Box<StoredDefinition<View>>,
+        published: Option<Box<PublishedView>>,
+        asked: Option<Box<OpenedView>>,
+    },
     /// To a respondent: the questions, and nothing of the session.
-    Asked(Box<Opened>),
+    Asked(Box<OpenedView>),
 }
 
 /// What a respondent sees.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedView {
     pub id: Box<str>,
     pub title: String,
     pub description: Option<String>,
     pub asked_by: Asker,
-    pub gate: Gate,
+    pub gate: ViewAudience,
     /// `None` until the gate is passed.
     pub view: Option<View>,
     pub open: bool,
@@ -106,7 +110,7 @@ pub struct Submission {
 
 /// A stored answer.
 #[derive(Clone, Debug)]
-pub struct Submitted {
+pub struct SubmitResult {
     pub respondent: Respondent,
     pub sequence: u64,
     /// The same answer was given before: nothing was written now.
@@ -125,7 +129,7 @@ impl Engine {
         id: Option<&str>,
         wish: View,
         key: Option<IdemKey>,
-    ) -> Result<Published> {
+    ) -> Result<PublishedView> {
         access::check_general(actor, Verb::Work)?;
         let id: Box<str> = match (id, key) {
             (Some(id), _) => {
@@ -142,9 +146,9 @@ impl Engine {
             let (id, view) = (id.clone(), view.clone());
             Box::pin(async move {
                 if key.is_none()
-                    && let Some(doc) = self.tenant.doc(&actor.tenant, Kind::View, &id).await?
+                    && let Some(doc) = self.tenant.doc(&actor.tenant, DefinitionKind::View, &id).await?
                 {
-                    let before: Defined<View> = Defined::of(&doc)?;
+                    let before: StoredDefinition<View> = StoredDefinition::of(&doc)?;
                     return if before.value == view {
                         Ok(Decided::Nothing(()))
                     } else {
@@ -158,9 +162,9 @@ impl Engine {
             })
         })
         .await?;
-        let doc = self.tenant.doc(&actor.tenant, Kind::View, &id).await?.ok_or(Error::NotFound)?;
+        let doc = self.tenant.doc(&actor.tenant, DefinitionKind::View, &id).await?.ok_or(Error::NotFound)?;
         let token = respondent::link_token(&secret, &actor.tenant, &id);
-        Ok(Published { view: Defined::of(&doc)?, token })
+        Ok(PublishedView { view: StoredDefinition::of(&doc)?, token })
     }
 
     async fn publication(
@@ -204,8 +208,8 @@ impl Engine {
         };
         let hash = SecretHash::of(&respondent::link_token(secret, &actor.tenant, id));
         // The row is changed too, so that the session is not deleted concurrently without its views.
-        let part = Part {
-            on: On::Session(session.id.clone()),
+        let part = ChangePart {
+            on: PartTarget::Session(session.id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Update(Box::default())],
         };
@@ -257,7 +261,7 @@ impl Engine {
     }
 
     /// A view: whole to its maker, owners and workers, its questions to respondents. `cookie` is the respondent's.
-    pub async fn view(&self, actor: &Actor, id: &str, cookie: Option<&str>) -> Result<Shown> {
+    pub async fn view(&self, actor: &Actor, id: &str, cookie: Option<&str>) -> Result<ViewDisplay> {
         let view = self.found_view(actor, id).await?;
         let secret = self.tenant.installation_key().await?;
         let keeps = match actor.role {
@@ -268,25 +272,25 @@ impl Engine {
         if keeps {
             let published = view.value.session_id.is_some().then(|| {
                 let token = respondent::link_token(&secret, &actor.tenant, &view.id);
-                Box::new(Published { view: view.clone(), token })
+                Box::new(PublishedView { view: view.clone(), token })
             });
             let asked = match &published {
                 Some(_) => self.opened(actor, view.clone(), &secret, cookie).await.ok().map(Box::new),
                 None => None,
             };
-            return Ok(Shown::Whole { view: Box::new(view), published, asked });
+            return Ok(ViewDisplay::Whole { view: Box::new(view), published, asked });
         }
-        self.opened(actor, view, &secret, cookie).await.map(|opened| Shown::Asked(Box::new(opened)))
+        self.opened(actor, view, &secret, cookie).await.map(|opened| ViewDisplay::Asked(Box::new(opened)))
     }
 
     /// A view as a respondent sees it.
     async fn opened(
         &self,
         actor: &Actor,
-        view: Defined<View>,
+        view: StoredDefinition<View>,
         secret: &[u8; 32],
         cookie: Option<&str>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedView> {
         let now = self.tenant.now().await?;
         let cleared = known(secret, actor, &view, cookie, now);
         let has_answered = cleared.as_ref().is_some_and(|cleared| cleared.has_answered);
@@ -294,13 +298,13 @@ impl Engine {
         let session = self.session_of(&actor.tenant, &view).await?;
         let open = decide::check_open(&view.value, &session, now).is_ok();
         let (who, cookie) = match admitted {
-            Admitted::As(who) => (Some(who), None),
-            Admitted::Anyone => {
+            Admission::As(who) => (Some(who), None),
+            Admission::Anyone => {
                 let who = Respondent::cookie(crate::ids::random_hex::<16>());
                 let cookie = clearance(secret, &actor.tenant, &view, who.clone(), false, now);
                 (Some(who), Some(cookie))
             }
-            Admitted::AsLead => (None, None),
+            Admission::AsLead => (None, None),
         };
         let answered = match &who {
             // A caller who only named an address is not told whether the person with that address has answered.
@@ -308,7 +312,7 @@ impl Engine {
             Some(who) => self.answer_of(secret, &view, &session, who).await?.is_some(),
             None => false,
         };
-        Ok(Opened {
+        Ok(OpenedView {
             id: view.id,
             title: view.value.title.clone(),
             description: view.value.description.clone(),
@@ -325,7 +329,7 @@ impl Engine {
     pub async fn clear_lead(&self, actor: &Actor, id: &str, lead: &Lead) -> Result<String> {
         let secret = self.tenant.installation_key().await?;
         let view = self.found_view(actor, id).await?;
-        if !matches!(admit(&view, actor, None)?, Admitted::AsLead) {
+        if !matches!(admit(&view, actor, None)?, Admission::AsLead) {
             return Err(Error::invalid("lead", "this view does not ask who you are"));
         }
         let now = self.tenant.now().await?;
@@ -352,7 +356,7 @@ impl Engine {
         cookie: Option<&str>,
         wish: &Submission,
         key: Option<IdemKey>,
-    ) -> Result<Submitted> {
+    ) -> Result<SubmitResult> {
         let secret = self.tenant.installation_key().await?;
         // A stranger without a cookie gets a name once, before the first round. Under an idempotency key the name
         // follows from the key and from what is answered, so a repeat of the request finds its own answer.
@@ -366,17 +370,17 @@ impl Engine {
                     let now = self.tenant.now().await?;
                     let cleared = known(&secret, actor, &view, cookie, now);
                     let admitted = admit(&view, actor, cleared.map(|cleared| cleared.who))?;
-                    let is_stranger = admitted == Admitted::Anyone;
+                    let is_stranger = admitted == Admission::Anyone;
                     let (who, lead, sets_cookie) = match (admitted, &wish.lead) {
-                        (Admitted::As(who), _) => {
+                        (Admission::As(who), _) => {
                             let is_lead = who.kind == RespondentKind::Lead;
                             (who, None, is_lead)
                         }
-                        (Admitted::Anyone, _) => (stranger.clone(), None, true),
-                        (Admitted::AsLead, None) => {
+                        (Admission::Anyone, _) => (stranger.clone(), None, true),
+                        (Admission::AsLead, None) => {
                             return Err(Error::invalid("lead", "say who you are first: name and e-mail"));
                         }
-                        (Admitted::AsLead, Some(lead)) => {
+                        (Admission::AsLead, Some(lead)) => {
                             let entity = self.lead_id(&actor.tenant, &secret, lead).await?;
                             let record = self.new_lead(&actor.tenant, &entity, lead).await?;
                             (Respondent::lead(&entity), record, true)
@@ -392,7 +396,7 @@ impl Engine {
                     let sequence = before.as_ref().map(|before| before.sequence);
                     *found.lock() = Some((who.clone(), sequence, cookie));
                     let name = who.answer_name(&secret, &actor.tenant, &view.id);
-                    let submit = Submit {
+                    let submit = SubmitRequest {
                         respondent: &who,
                         name: &name,
                         values: &wish.values,
@@ -400,10 +404,10 @@ impl Engine {
                     };
                     let asked = self.pending_of(&session).await?;
                     let taken = match decide::submit(&view, &session, asked.as_ref(), submit, now)? {
-                        Outcome::Stands => return Ok(Decided::Nothing(())),
-                        Outcome::Taken(taken) => *taken,
+                        SubmitOutcome::Stands => return Ok(Decided::Nothing(())),
+                        SubmitOutcome::Taken(taken) => *taken,
                     };
-                    let mut change = self.stepped(&session, taken.step).await?;
+                    let mut change = self.change_for(&session, taken.step).await?;
                     change.records.extend(taken.record);
                     change.records.extend(lead);
                     Ok(Decided::Change(Box::new(change)))
@@ -414,13 +418,18 @@ impl Engine {
             return Err(Error::internal("nobody has answered"));
         };
         let now = match &done {
-            Settled::Nothing(()) => before,
-            Settled::Done(done) => {
-                done.parts.first().and_then(|part| part.appended.first()).map(Appended::sequence)
+            CommandOutcome::Nothing(()) => before,
+            CommandOutcome::Done(done) => {
+                done.parts.first().and_then(|part| part.appended.first()).map(AppendOutcome::sequence)
             }
         };
         let sequence = now.ok_or_else(|| Error::internal("an answer has no place"))?;
-        Ok(Submitted { respondent, sequence, repeated: matches!(done, Settled::Nothing(())), cookie })
+        Ok(SubmitResult {
+            respondent,
+            sequence,
+            repeated: matches!(done, CommandOutcome::Nothing(())),
+            cookie,
+        })
     }
 
     /// The answers to a view, oldest first.
@@ -430,9 +439,9 @@ impl Engine {
         id: &str,
         after: u64,
         limit: usize,
-    ) -> Result<Page<Answer, u64>> {
+    ) -> Result<Page<ViewAnswer, u64>> {
         super::sessions::check_limit(limit)?;
-        let view: Defined<View> = self.definition(actor, id).await?;
+        let view: StoredDefinition<View> = self.definition(actor, id).await?;
         if view.value.session_id.is_none() {
             // An unpublished view has no answers.
             return Ok(Page::default());
@@ -442,7 +451,8 @@ impl Engine {
         let types = vec![answer::SUBMIT.to_owned()];
         let query = EventQuery { after, types, limit, ..EventQuery::default() };
         let page = self.sessions.events(&actor.tenant, &session.id, query).await?;
-        let given = page.events.iter().filter_map(Answer::of).filter(|answer| *answer.view_id == *view.id);
+        let given =
+            page.events.iter().filter_map(ViewAnswer::of).filter(|answer| *answer.view_id == *view.id);
         Ok(Page { items: given.collect(), next: page.has_more.then_some(page.next_after) })
     }
 
@@ -452,12 +462,12 @@ impl Engine {
         actor: &Actor,
         id: &SessionId,
         epoch: u64,
-        answers: &[Answer],
+        answers: &[ViewAnswer],
     ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
         let names: Vec<String> = answers.iter().map(|answer| answer.name.clone()).collect();
-        let part = Part {
-            on: On::Session(id.clone()),
+        let part = ChangePart {
+            on: PartTarget::Session(id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Append(vec![answer::injected(&names)?])],
         };
@@ -465,7 +475,7 @@ impl Engine {
     }
 
     /// The answers that a claim is handed.
-    pub(super) async fn handed(&self, session: &Session, epoch: u64, run: &Run) -> Result<Vec<Answer>> {
+    pub(super) async fn handed(&self, session: &Session, epoch: u64, run: &Run) -> Result<Vec<ViewAnswer>> {
         let mut answers = Vec::new();
         for waiting in run.handed(epoch) {
             answers.extend(self.answer_named(session, &waiting.name).await?);
@@ -481,8 +491,8 @@ impl Engine {
         let Some(id) = asked_by(&question) else {
             return Ok(Settle::Yield { pause: Pause::Human { question: Some(question) }, usage });
         };
-        let doc = self.tenant.doc(&session.tenant, Kind::View, &id).await?;
-        let view: Option<Defined<View>> = doc.as_ref().map(Defined::of).transpose()?;
+        let doc = self.tenant.doc(&session.tenant, DefinitionKind::View, &id).await?;
+        let view: Option<StoredDefinition<View>> = doc.as_ref().map(StoredDefinition::of).transpose()?;
         let published = view.filter(|view| view.value.session_id.as_deref() == Some(session.id.as_str()));
         let Some(view) = published else {
             return Err(Error::invalid("question.view_id", "names no view that this session has published"));
@@ -507,10 +517,12 @@ impl Engine {
     /// address; here the address becomes the link that opens it.
     pub(super) async fn with_link(&self, tenant: &TenantId, mut approval: Approval) -> Result<Approval> {
         let Some(id) = approval.view_id() else { return Ok(approval) };
-        let Some(doc) = self.tenant.doc(tenant, Kind::View, &id).await? else { return Ok(approval) };
-        let view: Defined<View> = Defined::of(&doc)?;
+        let Some(doc) = self.tenant.doc(tenant, DefinitionKind::View, &id).await? else {
+            return Ok(approval);
+        };
+        let view: StoredDefinition<View> = StoredDefinition::of(&doc)?;
         let Some(staged) = &approval.body.staged else { return Ok(approval) };
-        if view.value.publish_config.gate == Gate::Member {
+        if view.value.publish_config.gate == ViewAudience::Member {
             return Ok(approval);
         }
         let secret = self.tenant.installation_key().await?;
@@ -530,26 +542,29 @@ impl Engine {
     /// The records that delete a deleted session's views.
     pub(super) async fn views_to_drop(&self, session: &Session) -> Result<Vec<Record>> {
         let query = DocQuery {
-            kind: Kind::View,
+            kind: DefinitionKind::View,
             facets: vec![(SESSION_FACET, session.id.to_string())],
             of_user: None,
             after: None,
             limit: limits::PAGE_ROWS_MAX,
         };
         let views = self.tenant.docs(&session.tenant, query).await?.items;
-        Ok(views.into_iter().map(|view| Record::DropDoc { kind: Kind::View, id: view.id }).collect())
+        Ok(views
+            .into_iter()
+            .map(|view| Record::DropDoc { kind: DefinitionKind::View, id: view.id })
+            .collect())
     }
 
-    async fn found_view(&self, actor: &Actor, id: &str) -> Result<Defined<View>> {
-        let doc = self.tenant.doc(&actor.tenant, Kind::View, id).await?.ok_or(Error::NotFound)?;
-        Defined::of(&doc)
+    async fn found_view(&self, actor: &Actor, id: &str) -> Result<StoredDefinition<View>> {
+        let doc = self.tenant.doc(&actor.tenant, DefinitionKind::View, id).await?.ok_or(Error::NotFound)?;
+        StoredDefinition::of(&doc)
     }
 
     /// Who asks by the views of a session.
     async fn asker(&self, session: &Session) -> Result<Asker> {
         let Session { tenant, details, .. } = session;
         let mut name = match &details.agent_slug {
-            Some(slug) => self.tenant.doc(tenant, Kind::Agent, slug).await?,
+            Some(slug) => self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?,
             None => None,
         }
         .map(|doc| doc.body.read::<Agent>().map(|agent| agent.name))
@@ -557,7 +572,7 @@ impl Engine {
         .map_err(Error::internal)?;
         if name.is_none()
             && let Some(task) = &details.task_id
-            && let Some(doc) = self.tenant.doc(tenant, Kind::Task, task).await?
+            && let Some(doc) = self.tenant.doc(tenant, DefinitionKind::Task, task).await?
         {
             name = Some(doc.body.read::<Task>().map_err(Error::internal)?.name);
         }
@@ -567,7 +582,7 @@ impl Engine {
     }
 
     /// The session that takes the answers of a view. An unpublished view has none.
-    async fn session_of(&self, tenant: &TenantId, view: &Defined<View>) -> Result<Session> {
+    async fn session_of(&self, tenant: &TenantId, view: &StoredDefinition<View>) -> Result<Session> {
         let id = view.value.session_id.as_deref().ok_or(Conflict::ViewClosed)?;
         self.sessions.session(tenant, &SessionId::stored(id)).await?.ok_or(Error::NotFound)
     }
@@ -575,33 +590,33 @@ impl Engine {
     async fn answer_of(
         &self,
         secret: &[u8; 32],
-        view: &Defined<View>,
+        view: &StoredDefinition<View>,
         session: &Session,
         who: &Respondent,
-    ) -> Result<Option<Answer>> {
+    ) -> Result<Option<ViewAnswer>> {
         self.answer_named(session, &who.answer_name(secret, &session.tenant, &view.id)).await
     }
 
-    async fn answer_named(&self, session: &Session, name: &str) -> Result<Option<Answer>> {
+    async fn answer_named(&self, session: &Session, name: &str) -> Result<Option<ViewAnswer>> {
         let Some(sequence) = self.sessions.sequence_of(&session.tenant, &session.id, name).await? else {
             return Ok(None);
         };
         let query = EventQuery { after: sequence - 1, limit: 1, ..EventQuery::default() };
         let page = self.sessions.events(&session.tenant, &session.id, query).await?;
-        Ok(page.events.first().and_then(Answer::of))
+        Ok(page.events.first().and_then(ViewAnswer::of))
     }
 
     /// The entity id of a lead: the existing one with this address, or a new one.
     async fn lead_id(&self, tenant: &TenantId, secret: &[u8; 32], lead: &Lead) -> Result<String> {
         let facets = vec![("type_slug", LEAD.to_owned()), (EMAIL, lead.email.clone())];
-        let query = DocQuery { kind: Kind::Entity, facets, of_user: None, after: None, limit: 1 };
+        let query = DocQuery { kind: DefinitionKind::Entity, facets, of_user: None, after: None, limit: 1 };
         let known = self.tenant.docs(tenant, query).await?.items.pop();
         Ok(known.map_or_else(|| lead.entity_id(secret, tenant), |known| known.id.into()))
     }
 
     /// The record that makes a lead; `None` if it exists. A stranger cannot change what is known of a person.
     async fn new_lead(&self, tenant: &TenantId, id: &str, lead: &Lead) -> Result<Option<Record>> {
-        if self.tenant.doc(tenant, Kind::Entity, id).await?.is_some() {
+        if self.tenant.doc(tenant, DefinitionKind::Entity, id).await?.is_some() {
             return Ok(None);
         }
         let (name, email) = (Json::of(&lead.name)?, Json::of(&lead.email)?);
@@ -611,12 +626,12 @@ impl Engine {
     }
 }
 
-fn new_doc<T: crate::library::Definition>(
+fn new_doc<T: crate::definitions::Definition>(
     id: &str,
     value: T,
     created_by: Option<crate::ids::UserId>,
 ) -> Result<Record> {
-    let made = Defined {
+    let made = StoredDefinition {
         id: id.into(),
         value,
         version: 0,
@@ -631,21 +646,21 @@ fn new_doc<T: crate::library::Definition>(
 fn known(
     secret: &[u8; 32],
     actor: &Actor,
-    view: &Defined<View>,
+    view: &StoredDefinition<View>,
     cookie: Option<&str>,
     now: Timestamp,
-) -> Option<Cleared> {
+) -> Option<CookieClaims> {
     respondent::unseal(secret, &actor.tenant, &view.id, cookie?, now)
 }
 
 fn clearance(
     secret: &[u8; 32],
     tenant: &TenantId,
-    view: &Defined<View>,
+    view: &StoredDefinition<View>,
     who: Respondent,
     has_answered: bool,
     now: Timestamp,
 ) -> String {
-    let cleared = Cleared { who, has_answered };
+    let cleared = CookieClaims { who, has_answered };
     respondent::seal(secret, tenant, &view.id, &cleared, now.plus(limits::CLEARANCE_LIFE))
 }

@@ -10,20 +10,22 @@ use smallvec::smallvec;
 use super::log::check_batch;
 use super::{Decided, DraftEvent, Engine};
 use crate::access::{self, Actor, Role, Verb};
+use crate::definitions::{Agent, DefinitionKind, Entity, StoredDefinition};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventPage, EventQuery, Kinds, NewEvent};
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::json_schema;
-use crate::library::{Agent, Defined, Entity, Kind};
 use crate::session::{Session, SessionType};
-use crate::store::{AppendRule, Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Record, Update, Write};
+use crate::store::{
+    AppendRule, Change, ChangePart, ClaimChange, Fence, Guard, IdemKey, PartTarget, Record, Update, Write,
+};
 use crate::time::Timestamp;
-use crate::view::Answer;
-use crate::work::decide::Ended;
+use crate::view::ViewAnswer;
+use crate::work::decide::RunEnd;
 use crate::work::milestone::Milestone;
 use crate::work::run::Run;
-use crate::work::{self, ClaimOrder, ClaimRequest, Claimed, Heartbeat, Settle};
+use crate::work::{self, ClaimOrder, ClaimRequest, ClaimedRun, Heartbeat, Settle};
 
 /// How often a waiting claim reads the store without having been woken.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -34,25 +36,25 @@ pub struct Brief {
     pub run: Run,
     /// Results of the steps that this one depends on, by their keys.
     pub results: Vec<(String, Json)>,
-    pub agent: Option<Defined<Agent>>,
-    pub entity: Option<Defined<Entity>>,
+    pub agent: Option<StoredDefinition<Agent>>,
+    pub entity: Option<StoredDefinition<Entity>>,
     /// Answers to views that came since the last run, oldest first.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ViewAnswer>,
 }
 
 impl Engine {
     /// Everything that a worker needs to begin, read once. `agent` spares reading an agent that the worker knows.
-    pub async fn brief(&self, claimed: &Claimed, agent: Option<Defined<Agent>>) -> Result<Brief> {
+    pub async fn brief(&self, claimed: &ClaimedRun, agent: Option<StoredDefinition<Agent>>) -> Result<Brief> {
         let Session { tenant, details, .. } = &claimed.session;
         let mut brief = Brief { run: Run::of(&claimed.session), agent, ..Brief::default() };
         if let (Some(slug), None) = (&details.agent_slug, &brief.agent) {
-            let doc = self.tenant.doc(tenant, Kind::Agent, slug).await?;
-            brief.agent = doc.as_ref().map(Defined::of).transpose()?;
+            let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
+            brief.agent = doc.as_ref().map(StoredDefinition::of).transpose()?;
         }
         brief.answers = self.handed(&claimed.session, claimed.epoch, &brief.run).await?;
         if let Some(id) = &details.entity_id {
-            let doc = self.tenant.doc(tenant, Kind::Entity, id).await?;
-            brief.entity = doc.as_ref().map(Defined::of).transpose()?;
+            let doc = self.tenant.doc(tenant, DefinitionKind::Entity, id).await?;
+            brief.entity = doc.as_ref().map(StoredDefinition::of).transpose()?;
         }
         let needed = brief.run.step.as_ref().map_or(&[][..], |step| &step.depends_on[..]);
         if let (Some(parent), false) = (&details.parent_id, needed.is_empty())
@@ -71,7 +73,7 @@ impl Engine {
     }
 
     /// A page of the log of a claimed session: the claim is the right to read it.
-    pub async fn log_of(&self, claimed: &Claimed, query: EventQuery) -> Result<EventPage> {
+    pub async fn log_of(&self, claimed: &ClaimedRun, query: EventQuery) -> Result<EventPage> {
         self.sessions.events(&claimed.session.tenant, &claimed.session.id, query).await
     }
 
@@ -81,7 +83,7 @@ impl Engine {
         actor: &Actor,
         request: ClaimRequest,
         key: Option<IdemKey>,
-    ) -> Result<Vec<Claimed>> {
+    ) -> Result<Vec<ClaimedRun>> {
         access::check_general(actor, Verb::Work)?;
         request.check()?;
         let order = ClaimOrder {
@@ -128,8 +130,8 @@ impl Engine {
         let lease = lease.unwrap_or(self.settings.lease);
         work::check_lease(lease)?;
         let update = Update { claim: Some(ClaimChange::Renew(lease)), ..Update::default() };
-        let part = Part {
-            on: On::Session(id.clone()),
+        let part = ChangePart {
+            on: PartTarget::Session(id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Update(Box::new(update))],
         };
@@ -144,7 +146,7 @@ impl Engine {
     }
 
     /// Whether a claimed run was asked to stop. Renews nothing.
-    pub async fn look_at_claim(&self, claimed: &Claimed) -> Result<bool> {
+    pub async fn look_at_claim(&self, claimed: &ClaimedRun) -> Result<bool> {
         let Session { tenant, id, head: before, .. } = &claimed.session;
         let head = self.sessions.session(tenant, id).await?.ok_or(Error::NotFound)?.head;
         if head.epoch != claimed.epoch || head.incarnation != before.incarnation {
@@ -174,7 +176,7 @@ impl Engine {
     pub async fn settle_saying(
         &self,
         actor: &Arc<Actor>,
-        claimed: &Claimed,
+        claimed: &ClaimedRun,
         how: Settle,
         words: Vec<DraftEvent>,
     ) -> Result<()> {
@@ -182,7 +184,7 @@ impl Engine {
         let events = check_batch(actor, words)?;
         let kinds = Kinds::of(events.iter().map(|event| &event.kind));
         let rule = AppendRule { actor: actor.clone(), kinds, epoch: Some(epoch) };
-        let words = Words { events, rule, seen: session.clone() };
+        let words = LastEvents { events, rule, seen: session.clone() };
         self.end_run(actor, &session.id, epoch, how, Some(words), None).await
     }
 
@@ -192,7 +194,7 @@ impl Engine {
         id: &SessionId,
         epoch: u64,
         how: Settle,
-        words: Option<Words>,
+        words: Option<LastEvents>,
         key: Option<IdemKey>,
     ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
@@ -228,7 +230,7 @@ impl Engine {
                     if let Some(words) = &words {
                         ended.step.events.splice(0..0, words.events.iter().cloned());
                     }
-                    let mut change = self.stepped(&session, ended.step).await?;
+                    let mut change = self.change_for(&session, ended.step).await?;
                     change.records.extend(written);
                     if let Some(own) = change.parts.first_mut() {
                         own.guard.fence = Some(fence(actor, epoch));
@@ -252,7 +254,7 @@ impl Engine {
     }
 
     /// How a run ends, and its entity records. A result that may not be written counts as one that does not fit.
-    async fn ended(&self, session: &Session, how: Settle, now: Timestamp) -> Result<(Ended, Vec<Record>)> {
+    async fn ended(&self, session: &Session, how: Settle, now: Timestamp) -> Result<(RunEnd, Vec<Record>)> {
         let ended = work::decide::settle(session, how, self.settings.attempts_max, now)?;
         match self.written_by(session, ended.write_back.as_ref(), &ended.step).await {
             Ok(written) => Ok((ended, written)),
@@ -265,7 +267,7 @@ impl Engine {
 }
 
 /// The last events of a run.
-struct Words {
+struct LastEvents {
     events: Vec<NewEvent>,
     rule: AppendRule,
     /// The row that was claimed.

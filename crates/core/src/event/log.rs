@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Appended, Event, NewEvent, payload};
+use super::{AppendOutcome, Event, NewEvent, payload};
 use crate::ids::SessionId;
 use crate::limits;
 use crate::session::row::Turn;
@@ -18,21 +18,21 @@ pub fn advance(
     events: Vec<NewEvent>,
     now: Timestamp,
     mut first_of: impl FnMut(&str) -> Option<u64>,
-) -> (Vec<Appended>, Cold) {
-    let mut cold = Cold::default();
-    let mut done: Vec<Appended> = Vec::with_capacity(events.len());
+) -> (Vec<AppendOutcome>, ColdColumns) {
+    let mut cold = ColdColumns::default();
+    let mut done: Vec<AppendOutcome> = Vec::with_capacity(events.len());
     let at = now.max(head.last_at);
     let preview = |event: &Event| payload::preview_of(event.content.as_ref()?, limits::PREVIEW_CHARS);
     for event in events {
         if let Some(external) = event.external_event_id.as_deref() {
             let in_batch = done.iter().find_map(|slot| match slot {
-                Appended::New(earlier) if earlier.external_event_id.as_deref() == Some(external) => {
+                AppendOutcome::New(earlier) if earlier.external_event_id.as_deref() == Some(external) => {
                     Some(earlier.sequence)
                 }
                 _ => None,
             });
             if let Some(first) = in_batch.or_else(|| first_of(external)) {
-                done.push(Appended::Repeat(first));
+                done.push(AppendOutcome::Repeat(first));
                 continue;
             }
         }
@@ -61,17 +61,17 @@ pub fn advance(
                 head.described = cold.description.is_some();
             }
         }
-        done.push(Appended::New(Arc::new(event)));
+        done.push(AppendOutcome::New(Arc::new(event)));
     }
     // Lists show the last message with text; earlier ones of the batch are not read.
     let newest = done.iter().rev().find_map(|slot| match slot {
-        Appended::New(event) if event.kind.is_message() => preview(event),
+        AppendOutcome::New(event) if event.kind.is_message() => preview(event),
         _ => None,
     });
     if newest.is_some() {
         head.preview = newest;
     }
-    if done.iter().any(|slot| matches!(slot, Appended::New(_))) {
+    if done.iter().any(|slot| matches!(slot, AppendOutcome::New(_))) {
         if at.minute() != head.last_at.minute() {
             cold.minute = Some(at.minute());
         }
@@ -86,7 +86,7 @@ pub fn advance(
 
 /// What an append changed beyond the hot columns; rare, so stores write it separately.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Cold {
+pub struct ColdColumns {
     /// The minute of activity changed: lists are ordered by it.
     pub minute: Option<i64>,
     /// The first text of a session without a description.

@@ -15,7 +15,7 @@ use crate::json::Json;
 use crate::time::Timestamp;
 
 pub use kind::{EventRole, EventType, Kinds, Writer, is_human_event_type, is_valid_event_type};
-pub use log::{Cold, advance};
+pub use log::{ColdColumns, advance};
 pub use store::{EventStore, SearchStore};
 
 /// One immutable line of a session's log.
@@ -69,13 +69,13 @@ impl Event {
 
 /// The outcome of one event of an append.
 #[derive(Clone, Debug)]
-pub enum Appended {
+pub enum AppendOutcome {
     New(Arc<Event>),
     /// The log already has this external id, at this sequence; nothing was added.
     Repeat(u64),
 }
 
-impl Appended {
+impl AppendOutcome {
     pub fn sequence(&self) -> u64 {
         match self {
             Self::New(event) => event.sequence,

@@ -121,7 +121,7 @@ fn check_other_parts(content: &Json) -> Result<()> {
     }
     for part in raw {
         // A part whose `type` or `text` is repeated or not a string cannot be read: it is no text part.
-        let Ok(part) = serde_json::from_str::<Part<'_>>(part.get()) else { continue };
+        let Ok(part) = serde_json::from_str::<ContentPart<'_>>(part.get()) else { continue };
         if part.kind.is_some_and(|kind| kind.get() == "\"text\"") {
             check_text_part(part.text)?;
         }
@@ -207,14 +207,14 @@ pub fn preview_of(content: &Json, chars: usize) -> Option<Box<str>> {
 
 /// One part of a content, borrowed from its JSON text.
 #[derive(serde::Deserialize)]
-struct Part<'a> {
+struct ContentPart<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Option<&'a RawValue>,
     #[serde(borrow, default)]
     text: Option<&'a RawValue>,
 }
 
-fn texts_of<'a>(parts: &[Part<'a>]) -> impl Iterator<Item = Cow<'a, str>> {
+fn texts_of<'a>(parts: &[ContentPart<'a>]) -> impl Iterator<Item = Cow<'a, str>> {
     parts
         .iter()
         .filter(|part| part.kind.is_some_and(|kind| kind.get() == "\"text\""))

@@ -3,7 +3,7 @@
 use crate::event::{EventPage, EventQuery};
 use crate::ids::{SessionId, TenantId};
 use crate::session::query::Page;
-use crate::store::{Hit, SearchQuery, StoreFuture};
+use crate::store::{SearchHit, SearchQuery, StoreFuture};
 
 /// The log of one session.
 pub trait EventStore {
@@ -26,5 +26,9 @@ pub trait EventStore {
 /// Searches in what was said; nothing of an incognito session is found.
 pub trait SearchStore {
     /// Text hits, newest first.
-    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>>;
+    fn search<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SearchQuery,
+    ) -> StoreFuture<'a, Page<SearchHit, i64>>;
 }

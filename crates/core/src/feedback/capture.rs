@@ -31,14 +31,14 @@ codes!(
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Capture {
     pub signal: Option<Signal>,
-    pub words: Words,
+    pub words: FeedbackText,
     pub tags: Vec<String>,
     pub skill: Option<String>,
     pub failure_type: Option<FailureType>,
     /// The id of an earlier event that this belongs to.
     pub related: Option<String>,
     /// The messages before it, oldest first, where no session holds them.
-    pub history: Vec<Said>,
+    pub history: Vec<PrecedingMessage>,
     pub rubric: Vec<Score>,
     pub guardrails: Guardrails,
     pub session: Option<SessionId>,
@@ -60,14 +60,14 @@ impl Capture {
                 return Err(Error::invalid("comment", "goes with positive or negative, and not with skip"));
             }
         };
-        let words = Words { context: Some(comment), ..Words::default() };
+        let words = FeedbackText { context: Some(comment), ..FeedbackText::default() };
         Ok(Some(Self { signal: Some(signal), words, session: Some(session), ..Self::default() }))
     }
 }
 
 /// The words of a feedback.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Words {
+pub struct FeedbackText {
     pub context: Option<String>,
     pub what_went_wrong: Option<String>,
     pub what_to_change: Option<String>,
@@ -76,7 +76,7 @@ pub struct Words {
 
 /// A message before the feedback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct PrecedingMessage {
     pub role: Speaker,
     pub text: String,
 }
@@ -121,12 +121,12 @@ impl FeedbackEvent {
 /// The part of an event that a store keeps as one text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventBody {
-    pub words: Words,
+    pub words: FeedbackText,
     pub tags: Vec<String>,
     pub skill: Option<String>,
     pub failure_type: Option<FailureType>,
     pub related: Option<String>,
-    pub history: Vec<Said>,
+    pub history: Vec<PrecedingMessage>,
     pub rubric: Vec<Score>,
     pub guardrails: Guardrails,
     pub sequences: Vec<u64>,
@@ -143,7 +143,7 @@ pub struct EventBody {
 
 /// The judgement of a capture, before anything is stored.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Judged {
+pub enum CaptureJudgement {
     Accepted(Box<EventBody>),
     /// Stored as a thumb; the caller is asked for details.
     Vague(Box<EventBody>, Clarification),
@@ -159,11 +159,11 @@ pub struct Clarification {
 }
 
 /// Judges feedback. `agent` is the agent whose work it is about.
-pub fn judge(actor: &Actor, wish: Capture, agent: Option<String>) -> Result<(Signal, Judged)> {
+pub fn judge(actor: &Actor, wish: Capture, agent: Option<String>) -> Result<(Signal, CaptureJudgement)> {
     let signal = wish.signal.ok_or_else(|| Error::invalid("signal", "must be up or down"))?;
     check(&wish)?;
     if let Some(kind) = all_texts(&wish).find_map(secret::found) {
-        return Ok((signal, Judged::Blocked(kind)));
+        return Ok((signal, CaptureJudgement::Blocked(kind)));
     }
     let clarification = unclear(signal, &wish);
     let history = wish.history.len().saturating_sub(limits::FEEDBACK_HISTORY_KEPT);
@@ -173,7 +173,7 @@ pub fn judge(actor: &Actor, wish: Capture, agent: Option<String>) -> Result<(Sig
         skill: wish.skill.map(|skill| skill.trim().to_lowercase()).filter(|skill| !skill.is_empty()),
         failure_type: wish.failure_type,
         related: wish.related,
-        history: wish.history.into_iter().skip(history).map(Said::clipped).collect(),
+        history: wish.history.into_iter().skip(history).map(PrecedingMessage::clipped).collect(),
         rubric: wish.rubric,
         guardrails: wish.guardrails,
         sequences: wish.sequences,
@@ -184,8 +184,10 @@ pub fn judge(actor: &Actor, wish: Capture, agent: Option<String>) -> Result<(Sig
     });
     Ok((
         signal,
-        clarification
-            .map_or_else(|| Judged::Accepted(body.clone()), |asked| Judged::Vague(body.clone(), asked)),
+        clarification.map_or_else(
+            || CaptureJudgement::Accepted(body.clone()),
+            |asked| CaptureJudgement::Vague(body.clone(), asked),
+        ),
     ))
 }
 
@@ -334,7 +336,7 @@ const STOCK: &[&str] = &[
     "mauvais", "bueno", "malo",
 ];
 
-impl Words {
+impl FeedbackText {
     /// Each text with the name of its field.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [
@@ -359,7 +361,7 @@ impl Words {
     }
 }
 
-impl Said {
+impl PrecedingMessage {
     fn clipped(self) -> Self {
         Self { text: clip(&self.text, limits::FEEDBACK_MESSAGE_CHARS_MAX), ..self }
     }
@@ -370,14 +372,14 @@ mod tests {
     use super::*;
     use crate::session::SourceKind;
 
-    fn judged(wish: Capture) -> Judged {
+    fn judged(wish: Capture) -> CaptureJudgement {
         judge(&Actor::local(SourceKind::Api), wish, None).unwrap().1
     }
 
     fn down(context: &str) -> Capture {
         Capture {
             signal: Some(Signal::Down),
-            words: Words { context: Some(context.to_owned()), ..Words::default() },
+            words: FeedbackText { context: Some(context.to_owned()), ..FeedbackText::default() },
             ..Capture::default()
         }
     }
@@ -388,34 +390,46 @@ mod tests {
             "", "wrong", "Wrong!", "it worked", "LGTM", "that was bad", "\u{1f44e}", "try again",
             "do better", "not helpful at all",
         ] {
-            assert!(matches!(judged(down(vague)), Judged::Vague(body, _) if body.vague), "{vague}");
+            assert!(matches!(judged(down(vague)), CaptureJudgement::Vague(body, _) if body.vague), "{vague}");
         }
         for clear in
             ["it edited the lock file", "answers are too long", "Antworten sind zu lang", "回答が長すぎる"]
         {
-            assert!(matches!(judged(down(clear)), Judged::Accepted(body) if !body.vague), "{clear}");
+            assert!(
+                matches!(judged(down(clear)), CaptureJudgement::Accepted(body) if !body.vague),
+                "{clear}"
+            );
         }
-        let change = Words { what_to_change: Some("shorter".to_owned()), ..Words::default() };
-        assert!(matches!(judged(Capture { words: change, ..down("wrong") }), Judged::Accepted(_)));
-        let said = vec![Said { role: Speaker::User, text: "please run the tests first".to_owned() }];
-        assert!(matches!(judged(Capture { history: said, ..down("") }), Judged::Accepted(_)));
+        let change = FeedbackText { what_to_change: Some("shorter".to_owned()), ..FeedbackText::default() };
+        assert!(matches!(judged(Capture { words: change, ..down("wrong") }), CaptureJudgement::Accepted(_)));
+        let said =
+            vec![PrecedingMessage { role: Speaker::User, text: "please run the tests first".to_owned() }];
+        assert!(matches!(judged(Capture { history: said, ..down("") }), CaptureJudgement::Accepted(_)));
     }
 
     #[test]
     fn a_thumb_up_that_its_checks_contradict_is_asked_back_about() {
-        let up =
-            |words: Words| Capture { signal: Some(Signal::Up), words, ..down("it wrote the report well") };
-        let worked = |text: &str| Words { what_worked: Some(text.to_owned()), ..Words::default() };
+        let up = |words: FeedbackText| Capture {
+            signal: Some(Signal::Up),
+            words,
+            ..down("it wrote the report well")
+        };
+        let worked =
+            |text: &str| FeedbackText { what_worked: Some(text.to_owned()), ..FeedbackText::default() };
         let failed = Guardrails { tests_passed: Some(false), ..Guardrails::default() };
-        let context = Words { context: Some("it wrote the report well".to_owned()), ..Words::default() };
-        assert!(matches!(judged(up(context.clone())), Judged::Accepted(_)));
-        assert!(matches!(judged(Capture { guardrails: failed, ..up(context.clone()) }), Judged::Vague(..)));
+        let context =
+            FeedbackText { context: Some("it wrote the report well".to_owned()), ..FeedbackText::default() };
+        assert!(matches!(judged(up(context.clone())), CaptureJudgement::Accepted(_)));
+        assert!(matches!(
+            judged(Capture { guardrails: failed, ..up(context.clone()) }),
+            CaptureJudgement::Vague(..)
+        ));
         assert!(matches!(
             judged(Capture { guardrails: failed, ..up(worked("the plan")) }),
-            Judged::Accepted(_)
+            CaptureJudgement::Accepted(_)
         ));
         let low = vec![Score { criterion: "style".into(), score: 2.0, evidence: None, judge: None }];
-        assert!(matches!(judged(Capture { rubric: low, ..up(context) }), Judged::Vague(..)));
+        assert!(matches!(judged(Capture { rubric: low, ..up(context) }), CaptureJudgement::Vague(..)));
     }
 
     #[test]
@@ -423,7 +437,8 @@ mod tests {
         let beside = |label, comment: &str| Capture::beside(label, comment.into(), SessionId::stored("s"));
         for (label, signal) in [(Label::Positive, Signal::Up), (Label::Negative, Signal::Down)] {
             let wish = beside(label, "answers are too long").unwrap().unwrap();
-            let words = Words { context: Some("answers are too long".into()), ..Words::default() };
+            let words =
+                FeedbackText { context: Some("answers are too long".into()), ..FeedbackText::default() };
             let session = Some(SessionId::stored("s"));
             assert_eq!(wish, Capture { signal: Some(signal), words, session, ..Capture::default() });
         }
@@ -437,14 +452,14 @@ mod tests {
     #[test]
     fn a_secret_anywhere_blocks_all_of_it() {
         let secret = "password: hunter2hunter2";
-        let said = vec![Said { role: Speaker::User, text: secret.to_owned() }];
+        let said = vec![PrecedingMessage { role: Speaker::User, text: secret.to_owned() }];
         let blocked = [
             down(secret),
             Capture { tags: vec![secret.to_owned()], ..down("it edited the lock file") },
             Capture { history: said, ..down("it edited the lock file") },
         ];
         for wish in blocked {
-            assert_eq!(judged(wish), Judged::Blocked(secret::Kind::Credential));
+            assert_eq!(judged(wish), CaptureJudgement::Blocked(secret::Kind::Credential));
         }
     }
 

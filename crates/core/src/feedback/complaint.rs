@@ -43,7 +43,7 @@ const SOURCE_CHARS_MAX: usize = 100;
 
 /// The complaints of one message.
 pub fn complaints(message: &str, at: Timestamp) -> Vec<Complaint> {
-    let words = Word::all(message);
+    let words = PlacedWord::all(message);
     let complaint = |kind, detail: &str| Complaint {
         kind,
         detail: clip(detail.trim(), DETAIL_CHARS_MAX),
@@ -61,7 +61,7 @@ pub fn complaints(message: &str, at: Timestamp) -> Vec<Complaint> {
 }
 
 /// A word as it is compared, and its place in the message.
-struct Word {
+struct PlacedWord {
     folded: String,
     start: usize,
     end: usize,
@@ -69,7 +69,7 @@ struct Word {
     first: bool,
 }
 
-impl Word {
+impl PlacedWord {
     fn all(text: &str) -> Vec<Self> {
         let mut words: Vec<Self> = Vec::new();
         let mut open: Option<Self> = None;
@@ -103,9 +103,9 @@ const fn is_clause_end(c: char) -> bool {
 }
 
 /// The range of words that a phrase matched: from, to.
-type Hit = (usize, usize);
+type WordRange = (usize, usize);
 
-fn hit(kind: Kind, words: &[Word]) -> Option<Hit> {
+fn hit(kind: Kind, words: &[PlacedWord]) -> Option<WordRange> {
     let phrases: &[&str] = match kind {
         Kind::Constraint => return (0..words.len()).find_map(|at| forbids(words, at)),
         Kind::Quality => return (0..words.len()).find_map(|at| belittles(words, at)),
@@ -123,12 +123,12 @@ fn hit(kind: Kind, words: &[Word]) -> Option<Hit> {
 }
 
 /// The first match of one of these phrases.
-fn said(words: &[Word], phrases: &[&str]) -> Option<Hit> {
+fn said(words: &[PlacedWord], phrases: &[&str]) -> Option<WordRange> {
     (0..words.len()).find_map(|at| stands(words, at, phrases))
 }
 
 /// The phrase among these that matches at this word.
-fn stands(words: &[Word], at: usize, phrases: &[&str]) -> Option<Hit> {
+fn stands(words: &[PlacedWord], at: usize, phrases: &[&str]) -> Option<WordRange> {
     phrases.iter().find_map(|phrase| {
         let to = at + phrase.split(' ').count();
         let here = words.get(at..to)?.iter().map(|word| word.folded.as_str());
@@ -137,7 +137,7 @@ fn stands(words: &[Word], at: usize, phrases: &[&str]) -> Option<Hit> {
 }
 
 /// An order not to do something: it begins its clause, or follows a word that lets an order follow.
-fn forbids(words: &[Word], at: usize) -> Option<Hit> {
+fn forbids(words: &[PlacedWord], at: usize) -> Option<WordRange> {
     let before = at.checked_sub(1).map(|at| words[at].folded.as_str());
     let orders = words[at].first || before.is_some_and(|before| LETS_AN_ORDER_FOLLOW.contains(&before));
     let (_, to) = stands(words, at, FORBID)?;
@@ -148,7 +148,7 @@ fn forbids(words: &[Word], at: usize) -> Option<Hit> {
 }
 
 /// A word that calls something bad, unless it is taken back ("not bad") or means something else.
-fn belittles(words: &[Word], at: usize) -> Option<Hit> {
+fn belittles(words: &[PlacedWord], at: usize) -> Option<WordRange> {
     let word = words[at].folded.as_str();
     let english = BAD.contains(&word) && reads_english(words);
     if !english && !BAD_ELSEWHERE.contains(&word) {
@@ -161,7 +161,7 @@ fn belittles(words: &[Word], at: usize) -> Option<Hit> {
 }
 
 /// "Took 5 minutes".
-fn took_long(words: &[Word], at: usize) -> Option<Hit> {
+fn took_long(words: &[PlacedWord], at: usize) -> Option<WordRange> {
     let unit = UNITS.contains(&words[at].folded.as_str());
     let number = at >= 2 && words[at - 1].folded.chars().all(|c| c.is_ascii_digit());
     let took =
@@ -170,16 +170,16 @@ fn took_long(words: &[Word], at: usize) -> Option<Hit> {
 }
 
 /// Whether single words may be read as English: there are next to none, or grammar of that language is among them.
-fn reads_english(words: &[Word]) -> bool {
+fn reads_english(words: &[PlacedWord]) -> bool {
     words.len() <= 2 || words.iter().any(|word| ENGLISH.contains(&word.folded.as_str()))
 }
 
-fn is_frustrated(message: &str, words: &[Word]) -> bool {
+fn is_frustrated(message: &str, words: &[PlacedWord]) -> bool {
     ["!!", "！！", "!?", "?!"].iter().any(|mark| message.contains(mark))
         || words.iter().any(|word| FRUSTRATED.contains(&word.folded.as_str()))
 }
 
-fn detail<'a>(message: &'a str, words: &[Word], (from, to): Hit) -> &'a str {
+fn detail<'a>(message: &'a str, words: &[PlacedWord], (from, to): WordRange) -> &'a str {
     let after = &message[words[to - 1].end..];
     let clause = after
         .find(|c| is_clause_end(c) && c != ',' && c != '"' && c != ':')

@@ -6,15 +6,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::capture::{EventBody, FeedbackEvent, Guardrails, Signal, Words};
+use super::capture::{EventBody, FeedbackEvent, FeedbackText, Guardrails, Signal};
 use super::secret;
 use crate::error::Result;
-use crate::event::Appended;
+use crate::event::AppendOutcome;
 use crate::limits;
 use crate::memory::clip;
-use crate::session::decide::Step;
+use crate::session::decide::SessionStep;
 use crate::session::{MemoryMode, Session, Status};
-use crate::store::{Change, On, PartDone};
+use crate::store::{Change, PartResult, PartTarget};
 use crate::time::Timestamp;
 use crate::work::decide::error_event;
 use crate::work::run::Run;
@@ -34,7 +34,7 @@ pub struct Failure {
 const ERROR: &str = "session.error";
 
 /// Settles what a session that fails leaves behind. Its log says why; a run of a task leaves a record too.
-pub fn leave(session: &Session, step: &mut Step) -> Result<Option<FeedbackEvent>> {
+pub fn leave(session: &Session, step: &mut SessionStep) -> Result<Option<FeedbackEvent>> {
     if step.update.status != Some(Status::Failed) {
         return Ok(None);
     }
@@ -53,10 +53,10 @@ pub fn leave(session: &Session, step: &mut Step) -> Result<Option<FeedbackEvent>
     };
     let agent = details.agent_slug.as_deref().map(str::to_owned);
     let message = step.update.error_message.as_deref().filter(|message| secret::found(message).is_none());
-    let words = Words {
+    let words = FeedbackText {
         context: Some(failure.describe(agent.as_deref())),
         what_went_wrong: message.map(|message| clip(message, limits::SENTENCE_CHARS_MAX)),
-        ..Words::default()
+        ..FeedbackText::default()
     };
     Ok(Some(FeedbackEvent {
         // A session fails once, so a repeated record of the same failure gets the same id.
@@ -85,9 +85,10 @@ pub fn leave(session: &Session, step: &mut Step) -> Result<Option<FeedbackEvent>
 }
 
 /// The code of the failure; adds the error event if the step has none.
-fn say_why(step: &mut Step) -> Result<String> {
+fn say_why(step: &mut SessionStep) -> Result<String> {
     let said = step.events.iter().rfind(|event| event.kind.as_str() == ERROR);
-    let said = said.and_then(|event| event.metadata.as_ref()?.read::<Why>().ok()).map(|why| why.code);
+    let said =
+        said.and_then(|event| event.metadata.as_ref()?.read::<FailureCause>().ok()).map(|why| why.code);
     let is_said = said.is_some();
     let reason = step.update.end_reason.as_deref().filter(|reason| secret::found(reason).is_none());
     let code = reason.map(str::to_owned).or(said).unwrap_or_else(|| "failed".to_owned());
@@ -101,7 +102,7 @@ fn say_why(step: &mut Step) -> Result<String> {
 }
 
 #[derive(Deserialize)]
-struct Why {
+struct FailureCause {
     code: String,
 }
 
@@ -121,20 +122,18 @@ impl Failure {
 impl FeedbackEvent {
     /// Fills in what only the commit knows: when it was made, and the sequence of the error event. Both stores call
     /// this before they write the record.
-    pub fn land(&mut self, change: &Change, done: &[PartDone], now: Timestamp) {
+    pub fn land(&mut self, change: &Change, done: &[PartResult], now: Timestamp) {
         if self.body.failure.is_none() {
             return;
         }
         self.at = now;
-        let own = change
-            .parts
-            .iter()
-            .zip(done)
-            .filter(|(part, _)| matches!(&part.on, On::Session(id) if Some(id) == self.session.as_ref()));
+        let own = change.parts.iter().zip(done).filter(
+            |(part, _)| matches!(&part.on, PartTarget::Session(id) if Some(id) == self.session.as_ref()),
+        );
         self.body.sequences = own
             .flat_map(|(_, done)| done.appended.iter().rev())
             .find_map(|appended| match appended {
-                Appended::New(event) if event.kind.as_str() == ERROR => Some(event.sequence),
+                AppendOutcome::New(event) if event.kind.as_str() == ERROR => Some(event.sequence),
                 _ => None,
             })
             .into_iter()
@@ -158,14 +157,14 @@ mod tests {
         session
     }
 
-    fn failing(session: &Session, reason: Option<&str>, message: Option<&str>) -> Step {
+    fn failing(session: &Session, reason: Option<&str>, message: Option<&str>) -> SessionStep {
         let mut step = move_to(session, Status::Failed, Authority::ClaimHolder, reason).unwrap();
         step.update.end_reason = reason.map(Into::into);
         step.update.error_message = message.map(Into::into);
         step
     }
 
-    fn kinds(step: &Step) -> Vec<&str> {
+    fn kinds(step: &SessionStep) -> Vec<&str> {
         step.events.iter().map(|event| event.kind.as_str()).collect()
     }
 
@@ -214,10 +213,10 @@ mod tests {
 
     #[test]
     fn only_runs_of_tasks_that_fail_leave_a_record() {
-        let mut step = Step::of(crate::store::Update::default());
+        let mut step = SessionStep::of(crate::store::Update::default());
         assert_eq!(leave(&run(), &mut step).unwrap(), None);
         for to in [Status::Completed, Status::Abandoned, Status::Expired, Status::Pending] {
-            let mut step = Step::of(crate::store::Update { status: Some(to), ..Default::default() });
+            let mut step = SessionStep::of(crate::store::Update { status: Some(to), ..Default::default() });
             assert_eq!((leave(&run(), &mut step).unwrap(), step.events.len()), (None, 0), "{to}");
         }
         let tellings: [fn(&mut Session); 3] = [

@@ -86,7 +86,7 @@ impl std::ops::Add for RatingCounts {
 
 /// A rating as a client sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct RatingRequest {
     pub label: Label,
     pub source: RatingSource,
     pub modality: Modality,

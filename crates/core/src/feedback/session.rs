@@ -1,7 +1,7 @@
 //! Feedback sessions: what a person adds to a thumb while it is fresh. Opened on a feedback event, added to message
 //! by message, closed by request or by silence. Owns the row and every decision on it.
 //!
-//! A refused addition is a result and no error ([`Added`]): the caller needs to know that the session is closed or
+//! A refused addition is a result and no error ([`AdditionOutcome`]): the caller needs to know that the session is closed or
 //! full, and goes on with its own work.
 
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub struct FeedbackSession {
 pub struct SessionBody {
     pub initial_context: Option<String>,
     pub messages: Vec<Addition>,
-    pub closed: Option<Closed>,
+    pub closed: Option<FeedbackClosure>,
 }
 
 /// A message that was added.
@@ -54,7 +54,7 @@ pub struct Addition {
 
 /// How and with what it was closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Closed {
+pub struct FeedbackClosure {
     pub at: Timestamp,
     pub reason: Reason,
     pub complaints: Vec<Complaint>,
@@ -66,7 +66,7 @@ codes!(Reason { Asked = "asked", Silence = "silence" });
 
 /// The outcome of an attempt to add a message.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Added {
+pub enum AdditionOutcome {
     Appended { session: Box<FeedbackSession>, truncated: bool },
     NotFound,
     Closed { at: Timestamp },
@@ -82,32 +82,32 @@ pub fn add(
     message: &str,
     now: Timestamp,
     timeout: Duration,
-) -> Added {
+) -> AdditionOutcome {
     if let Some(closed) = &session.body.closed {
-        return Added::Closed { at: closed.at };
+        return AdditionOutcome::Closed { at: closed.at };
     }
     if session.expires_at <= now {
         // Silence has closed it; the next sweep records that.
-        return Added::Closed { at: session.expires_at };
+        return AdditionOutcome::Closed { at: session.expires_at };
     }
     if session.body.messages.len() >= limits::FEEDBACK_MESSAGES_MAX {
-        return Added::Full;
+        return AdditionOutcome::Full;
     }
     let message = message.trim();
     if message.is_empty() {
-        return Added::Invalid { message: "say something: the message is blank" };
+        return AdditionOutcome::Invalid { message: "say something: the message is blank" };
     }
     if message.contains('\0') {
-        return Added::Invalid { message: "a message is text: it must not contain NUL" };
+        return AdditionOutcome::Invalid { message: "a message is text: it must not contain NUL" };
     }
     if let Some(kind) = secret::found(message) {
-        return Added::Blocked(kind);
+        return AdditionOutcome::Blocked(kind);
     }
     let (text, truncated) = cut(message);
     let mut session = session.clone();
     session.body.messages.push(Addition { role, text, at: now });
     session.expires_at = now.plus(timeout);
-    Added::Appended { session: Box::new(session), truncated }
+    AdditionOutcome::Appended { session: Box::new(session), truncated }
 }
 
 /// A message cut to its limit, and whether it was cut.
@@ -146,7 +146,7 @@ impl FeedbackSession {
 
     /// The session with its end.
     #[must_use]
-    pub fn closed(&self, closed: Closed) -> Self {
+    pub fn closed(&self, closed: FeedbackClosure) -> Self {
         let body = SessionBody { closed: Some(closed), ..self.body.clone() };
         Self { state: State::Finalized, body, ..self.clone() }
     }
@@ -179,13 +179,18 @@ mod tests {
     }
 
     fn closed(session: &FeedbackSession) -> FeedbackSession {
-        session.closed(Closed { at: NOW, reason: Reason::Asked, complaints: Vec::new(), lesson: None })
+        session.closed(FeedbackClosure {
+            at: NOW,
+            reason: Reason::Asked,
+            complaints: Vec::new(),
+            lesson: None,
+        })
     }
 
     #[test]
     fn a_message_is_added_and_puts_the_end_off() {
         let later = NOW.plus(Duration::from_secs(59));
-        let Added::Appended { session, truncated } =
+        let AdditionOutcome::Appended { session, truncated } =
             add(&session(0), Speaker::User, " more ", later, TIMEOUT)
         else {
             panic!("not added")
@@ -200,15 +205,21 @@ mod tests {
         let full = session(limits::FEEDBACK_MESSAGES_MAX);
         let at =
             |session: &FeedbackSession, message: &str| add(session, Speaker::User, message, NOW, TIMEOUT);
-        assert_eq!(at(&closed(&full), ""), Added::Closed { at: NOW });
-        assert_eq!(at(&full, ""), Added::Full);
-        assert!(matches!(at(&session(limits::FEEDBACK_MESSAGES_MAX - 1), "x"), Added::Appended { .. }));
+        assert_eq!(at(&closed(&full), ""), AdditionOutcome::Closed { at: NOW });
+        assert_eq!(at(&full, ""), AdditionOutcome::Full);
+        assert!(matches!(
+            at(&session(limits::FEEDBACK_MESSAGES_MAX - 1), "x"),
+            AdditionOutcome::Appended { .. }
+        ));
         for blank in ["", "  \n", "a\0b"] {
-            assert!(matches!(at(&session(0), blank), Added::Invalid { .. }), "{blank:?}");
+            assert!(matches!(at(&session(0), blank), AdditionOutcome::Invalid { .. }), "{blank:?}");
         }
-        assert_eq!(at(&session(0), "password: hunter2hunter2"), Added::Blocked(secret::Kind::Credential));
+        assert_eq!(
+            at(&session(0), "password: hunter2hunter2"),
+            AdditionOutcome::Blocked(secret::Kind::Credential)
+        );
         let silent = add(&session(0), Speaker::User, "x", NOW.plus(TIMEOUT), TIMEOUT);
-        assert_eq!(silent, Added::Closed { at: NOW.plus(TIMEOUT) });
+        assert_eq!(silent, AdditionOutcome::Closed { at: NOW.plus(TIMEOUT) });
     }
 
     #[test]
@@ -217,7 +228,7 @@ mod tests {
             [(limits::FEEDBACK_MESSAGE_CHARS_MAX, false), (limits::FEEDBACK_MESSAGE_CHARS_MAX + 1, true)];
         for (chars, cut) in cases {
             let message = "ä".repeat(chars);
-            let Added::Appended { session, truncated } =
+            let AdditionOutcome::Appended { session, truncated } =
                 add(&session(0), Speaker::User, &message, NOW, TIMEOUT)
             else {
                 panic!("not added")

@@ -7,12 +7,12 @@ use crate::safety::codes::codes;
 
 /// Thumbs up and down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ThumbTotals {
     pub up: u64,
     pub down: u64,
 }
 
-impl Counts {
+impl ThumbTotals {
     pub fn total(self) -> u64 {
         self.up + self.down
     }
@@ -26,12 +26,12 @@ impl Counts {
 /// The counts that a store returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    pub lifetime: Counts,
-    pub days_7: Counts,
-    pub days_30: Counts,
+    pub lifetime: ThumbTotals,
+    pub days_7: ThumbTotals,
+    pub days_30: ThumbTotals,
     /// Most frequent first.
-    pub tags: Vec<(String, Counts)>,
-    pub skills: Vec<(String, Counts)>,
+    pub tags: Vec<(String, ThumbTotals)>,
+    pub skills: Vec<(String, ThumbTotals)>,
     /// Failures of all runs; zero in a tally of one user's feedback.
     pub failures: Failures,
 }
@@ -53,7 +53,7 @@ codes!(Trend { Improving = "improving", Declining = "declining", Stable = "stabl
 pub struct Stats {
     pub tally: Tally,
     /// Counts of the newest [`RECENT`] thumbs.
-    pub recent: Counts,
+    pub recent: ThumbTotals,
     pub trend: Trend,
     pub recommendations: Vec<Recommendation>,
     /// Ratings of sittings, counted apart from the thumbs.
@@ -66,7 +66,7 @@ pub struct Recommendation {
     /// `tag` or `skill`.
     pub about: &'static str,
     pub name: String,
-    pub counts: Counts,
+    pub counts: ThumbTotals,
     pub advice: String,
 }
 
@@ -79,7 +79,7 @@ const ADVICE_THUMBS_MIN: u64 = 3;
 const ADVICE_MAX: usize = 5;
 
 pub fn stats(tally: Tally, ratings: RatingCounts, newest: &[FeedbackEvent]) -> Stats {
-    let mut recent = Counts::default();
+    let mut recent = ThumbTotals::default();
     for event in newest.iter().take(RECENT) {
         match event.signal {
             Signal::Up => recent.up += 1,
@@ -92,7 +92,7 @@ pub fn stats(tally: Tally, ratings: RatingCounts, newest: &[FeedbackEvent]) -> S
         (Some(_), Some(_)) => Trend::Stable,
         _ => Trend::Unknown,
     };
-    let named = |about: &'static str, list: &[(String, Counts)]| {
+    let named = |about: &'static str, list: &[(String, ThumbTotals)]| {
         list.iter()
             .filter(|(_, counts)| counts.total() >= ADVICE_THUMBS_MIN && counts.down > counts.up)
             .map(|(name, counts)| Recommendation {
@@ -115,7 +115,7 @@ pub fn stats(tally: Tally, ratings: RatingCounts, newest: &[FeedbackEvent]) -> S
 
 /// The newest thumbs as a page of Markdown.
 pub fn summary(stats: &Stats, newest: &[FeedbackEvent]) -> String {
-    let rate = |counts: Counts| match counts.rate() {
+    let rate = |counts: ThumbTotals| match counts.rate() {
         Some(rate) => format!("{} up, {} down ({:.0} % up)", counts.up, counts.down, rate * 100.0),
         None => "none".to_owned(),
     };
@@ -169,7 +169,7 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::feedback::capture::{EventBody, Guardrails, Words};
+    use crate::feedback::capture::{EventBody, FeedbackText, Guardrails};
     use crate::time::Timestamp;
 
     fn event(signal: Signal, context: &str) -> FeedbackEvent {
@@ -180,7 +180,7 @@ mod tests {
             author: None,
             session: None,
             body: EventBody {
-                words: Words { context: Some(context.into()), ..Words::default() },
+                words: FeedbackText { context: Some(context.into()), ..FeedbackText::default() },
                 tags: vec!["git".into()],
                 skill: None,
                 failure_type: None,
@@ -206,7 +206,7 @@ mod tests {
             ((0, 0), Signal::Up, None, Trend::Unknown),
         ];
         for ((up, down), newest, rate, trend) in table {
-            let tally = Tally { lifetime: Counts { up, down }, ..Tally::default() };
+            let tally = Tally { lifetime: ThumbTotals { up, down }, ..Tally::default() };
             assert_eq!(tally.lifetime.rate(), rate);
             assert_eq!(
                 stats(tally, RatingCounts::default(), &[event(newest, "x")]).trend,
@@ -220,7 +220,7 @@ mod tests {
     fn failed_runs_have_a_line_of_their_own_and_move_no_rate() {
         let failures =
             Failures { lifetime: 3, days_7: 1, days_30: 2, codes: vec![("a\nb".into(), 2), ("c".into(), 1)] };
-        let tally = Tally { lifetime: Counts { up: 1, down: 0 }, failures, ..Tally::default() };
+        let tally = Tally { lifetime: ThumbTotals { up: 1, down: 0 }, failures, ..Tally::default() };
         let page = summary(&stats(tally, RatingCounts::default(), &[]), &[]);
         assert!(page.contains("- In all: 1 up, 0 down (100 % up)\n"), "{page}");
         assert!(page.contains("- Failed runs: 3 in all, 2 in 30 days, 1 in 7 days (a b 2, c 1)\n"), "{page}");
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn what_goes_badly_often_enough_is_named_with_advice() {
-        let counts = |up, down| Counts { up, down };
+        let counts = |up, down| ThumbTotals { up, down };
         let tags =
             vec![("git".into(), counts(1, 3)), ("css".into(), counts(0, 2)), ("sql".into(), counts(2, 2))];
         let stats = stats(Tally { tags, ..Tally::default() }, RatingCounts::default(), &[]);

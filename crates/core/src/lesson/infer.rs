@@ -6,9 +6,9 @@
 
 use serde::Deserialize;
 
-use super::merge::Draft;
-use super::{Action, ActionFamily, Body, Category, Ground, Polarity, Source};
-use crate::feedback::capture::{FeedbackEvent, Speaker, Words, says_something};
+use super::merge::LessonDraft;
+use super::{Action, ActionFamily, Category, Ground, LessonBody, LessonSource, Polarity};
+use crate::feedback::capture::{FeedbackEvent, FeedbackText, Speaker, says_something};
 use crate::feedback::complaint::{Complaint, Kind};
 use crate::feedback::secret;
 use crate::feedback::session::FeedbackSession;
@@ -17,16 +17,16 @@ use crate::memory::{clip, words};
 
 /// Everything that a lesson is drawn from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Matter {
+pub struct LessonMaterial {
     pub event: FeedbackEvent,
     pub session: FeedbackSession,
     /// The messages before the feedback, oldest first.
-    pub prior: Vec<Prior>,
+    pub prior: Vec<SourceMessage>,
 }
 
 /// A message before the feedback.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prior {
+pub struct SourceMessage {
     pub role: Speaker,
     pub text: String,
     /// Its sequence in the log, where there is one.
@@ -38,7 +38,7 @@ const TARGET_CHARS_MAX: usize = 100;
 /// Characters from which on a context is taken to say what happened.
 const CONTEXT_CHARS_MIN: usize = 10;
 
-impl Matter {
+impl LessonMaterial {
     pub fn complaints(&self) -> Vec<Complaint> {
         let words = &self.event.body.words;
         let fields = [&words.context, &words.what_went_wrong].into_iter().flatten();
@@ -64,10 +64,10 @@ impl Matter {
     }
 
     /// The thumb's words, without those that teach nothing.
-    fn words(&self) -> Words {
+    fn words(&self) -> FeedbackText {
         let words = &self.event.body.words;
         let taught = |text: &Option<String>| text.clone().filter(|text| self.teaches(text));
-        Words {
+        FeedbackText {
             context: taught(&words.context),
             what_went_wrong: taught(&words.what_went_wrong),
             what_to_change: taught(&words.what_to_change),
@@ -82,12 +82,12 @@ impl Matter {
     }
 
     /// The agent's last message before the feedback.
-    fn trigger(&self) -> Option<&Prior> {
+    fn trigger(&self) -> Option<&SourceMessage> {
         self.prior.iter().rev().find(|prior| prior.role == Speaker::Assistant)
     }
 
     /// The parts of a draft that do not depend on how the lesson was worded.
-    fn draft(&self, text: &str, tags: Vec<String>, grounds: Vec<Ground>) -> Draft {
+    fn draft(&self, text: &str, tags: Vec<String>, grounds: Vec<Ground>) -> LessonDraft {
         let polarity = Polarity::from(self.event.signal);
         let trigger = self.trigger();
         let sequences = match &self.event.body.sequences[..] {
@@ -95,9 +95,9 @@ impl Matter {
             given => given.to_vec(),
         };
         let body = &self.event.body;
-        Draft {
+        LessonDraft {
             polarity,
-            body: Body {
+            body: LessonBody {
                 text: clip(text, limits::LESSON_CHARS_MAX),
                 category: category(polarity, &self.complaints()),
                 trigger: trigger.map(|prior| clip(&prior.text, TRIGGER_CHARS_MAX)),
@@ -110,7 +110,7 @@ impl Matter {
                 edited: None,
                 retired: None,
             },
-            source: Source {
+            source: LessonSource {
                 event: self.event.id.clone(),
                 feedback_session: self.session.id.clone(),
                 at: self.event.at,
@@ -157,7 +157,7 @@ impl Matter {
 }
 
 /// The lesson of a matter by fixed rules.
-pub fn infer(matter: &Matter) -> Option<Draft> {
+pub fn infer(matter: &LessonMaterial) -> Option<LessonDraft> {
     let words = matter.words();
     let context = matter.context();
     let context = (!words::set(&context).is_empty()).then_some(context);
@@ -168,7 +168,7 @@ pub fn infer(matter: &Matter) -> Option<Draft> {
     Some(matter.draft(&text, matter.tags(), matter.grounds()))
 }
 
-fn avoid(matter: &Matter, words: &Words, context: Option<&str>) -> Option<String> {
+fn avoid(matter: &LessonMaterial, words: &FeedbackText, context: Option<&str>) -> Option<String> {
     if let Some(change) = &words.what_to_change {
         return Some(match &words.what_went_wrong {
             Some(wrong) => format!("{} (before: {})", ended(change), wrong.trim_end_matches('.')),
@@ -191,7 +191,7 @@ fn avoid(matter: &Matter, words: &Words, context: Option<&str>) -> Option<String
     }
 }
 
-fn repeat(matter: &Matter, words: &Words, context: Option<&str>) -> Option<String> {
+fn repeat(matter: &LessonMaterial, words: &FeedbackText, context: Option<&str>) -> Option<String> {
     let act = matter.trigger().and_then(|prior| action(&prior.text));
     match (&words.what_worked, context, act) {
         (Some(worked), _, _) => Some(format!("Do this again: {worked}")),
@@ -282,16 +282,16 @@ const SUBJECTS: &[(&str, &[&str])] = &[
 
 /// The answer that a model is asked for.
 #[derive(Deserialize)]
-struct Told {
+struct LessonAnswer {
     lesson: Option<String>,
     #[serde(default)]
     tags: Vec<String>,
 }
 
 /// The lesson as a model worded it. `None` where its answer cannot be used: the caller falls back to the rules.
-pub fn read(answer: &str, matter: &Matter) -> Option<Draft> {
+pub fn read(answer: &str, matter: &LessonMaterial) -> Option<LessonDraft> {
     let (from, to) = (answer.find('{')?, answer.rfind('}')?);
-    let told: Told = serde_json::from_str(answer.get(from..=to)?).ok()?;
+    let told: LessonAnswer = serde_json::from_str(answer.get(from..=to)?).ok()?;
     let text = told.lesson?.replace('\0', "");
     if words::set(&text).is_empty() || secret::found(&text).is_some() {
         return None;
@@ -306,7 +306,7 @@ pub fn read(answer: &str, matter: &Matter) -> Option<Draft> {
     Some(matter.draft(text.trim(), all, matter.grounds()))
 }
 
-impl Words {
+impl FeedbackText {
     fn texts(&self) -> String {
         self.fields().map(|(_, text)| text).collect::<Vec<_>>().join(" ")
     }
@@ -322,9 +322,9 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_micros(7);
 
-    fn matter(signal: Signal, words: Words, added: &[&str]) -> Matter {
+    fn matter(signal: Signal, words: FeedbackText, added: &[&str]) -> LessonMaterial {
         let said = |text: &&str| Addition { role: Speaker::User, text: (*text).to_owned(), at: NOW };
-        Matter {
+        LessonMaterial {
             session: FeedbackSession {
                 id: "fbs_0".into(),
                 event: "fb_0".into(),
@@ -371,9 +371,9 @@ mod tests {
         wrong: Option<&str>,
         change: Option<&str>,
         worked: Option<&str>,
-    ) -> Words {
+    ) -> FeedbackText {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        Words {
+        FeedbackText {
             context: own(context),
             what_went_wrong: own(wrong),
             what_to_change: own(change),
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn what_should_change_comes_before_what_was_forbidden_and_that_before_what_went_wrong() {
         use Signal::{Down, Up};
-        let table: [(Signal, Words, &[&str], Option<&str>); 11] = [
+        let table: [(Signal, FeedbackText, &[&str], Option<&str>); 11] = [
             (
                 Down,
                 words(
@@ -448,7 +448,7 @@ mod tests {
         use Signal::{Down, Up};
         let bad = || words(Some("bad"), None, None, None);
         // The thumb, its words, its session's initial context, what was added, and the expected lesson.
-        type Case<'a> = (Signal, Words, Option<&'a str>, &'a [&'a str], Option<&'a str>);
+        type Case<'a> = (Signal, FeedbackText, Option<&'a str>, &'a [&'a str], Option<&'a str>);
         let table: [Case<'_>; 12] = [
             (Down, bad(), None, &["answers too long"], Some("Avoid this: answers too long")),
             (Down, bad(), Some("bad"), &["answers too long"], Some("Avoid this: answers too long")),
@@ -509,8 +509,11 @@ mod tests {
         }
         let mut one = matter(Down, bad(), &["that was the old branch"]);
         one.event.body.vague = true;
-        one.prior =
-            vec![Prior { role: Speaker::Assistant, text: "I pushed main.".into(), sequence: Some(5) }];
+        one.prior = vec![SourceMessage {
+            role: Speaker::Assistant,
+            text: "I pushed main.".into(),
+            sequence: Some(5),
+        }];
         assert_eq!(infer(&one).unwrap().body.text, "When you deploy main: that was the old branch");
     }
 
@@ -518,8 +521,8 @@ mod tests {
     fn the_turns_before_it_give_the_action_the_places_and_the_grounds() {
         let mut one = matter(Signal::Down, words(Some("that was the wrong branch"), None, None, None), &[]);
         one.prior = vec![
-            Prior { role: Speaker::User, text: "ship it".into(), sequence: Some(4) },
-            Prior {
+            SourceMessage { role: Speaker::User, text: "ship it".into(), sequence: Some(4) },
+            SourceMessage {
                 role: Speaker::Assistant,
                 text: "Done. I pushed main to production.".into(),
                 sequence: Some(5),

@@ -1,6 +1,6 @@
 //! Whether a new lesson is one that is known already, and how the known one changes.
 
-use super::{Body, Effect, Ground, Lesson, Polarity, Source, State, id_of};
+use super::{EffectCounts, Ground, Lesson, LessonBody, LessonSource, Polarity, State, id_of};
 use crate::ids::TenantId;
 use crate::limits;
 use crate::memory::words;
@@ -10,15 +10,15 @@ const ALIKE: f32 = 0.6;
 
 /// A lesson that was just drawn from a feedback.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Draft {
+pub struct LessonDraft {
     pub polarity: Polarity,
-    pub body: Body,
-    pub source: Source,
+    pub body: LessonBody,
+    pub source: LessonSource,
 }
 
 /// The outcome of merging a draft.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Merged {
+pub enum MergeOutcome {
     New(Box<Lesson>),
     /// A known lesson came up again.
     Again(Box<Lesson>),
@@ -26,7 +26,7 @@ pub enum Merged {
     Counted(Box<Lesson>),
 }
 
-impl Merged {
+impl MergeOutcome {
     pub fn lesson(&self) -> &Lesson {
         match self {
             Self::New(lesson) | Self::Again(lesson) | Self::Counted(lesson) => lesson,
@@ -35,7 +35,7 @@ impl Merged {
 }
 
 /// Merges a draft into the most similar of the lessons that a store found for its words, or makes a new lesson.
-pub fn merge(tenant: &TenantId, draft: Draft, known: &[Lesson]) -> Merged {
+pub fn merge(tenant: &TenantId, draft: LessonDraft, known: &[Lesson]) -> MergeOutcome {
     let agent = draft.body.agent.as_deref();
     let id = id_of(tenant, draft.polarity, agent, &draft.body.text);
     let (words, negates) = (words::set(&draft.body.text), words::negates(&draft.body.text));
@@ -58,7 +58,7 @@ pub fn merge(tenant: &TenantId, draft: Draft, known: &[Lesson]) -> Merged {
         None => {
             let at = draft.source.at;
             let state = if draft.source.trusted { State::Active } else { State::Proposed };
-            Merged::New(Box::new(Lesson {
+            MergeOutcome::New(Box::new(Lesson {
                 id,
                 polarity: draft.polarity,
                 state,
@@ -66,17 +66,17 @@ pub fn merge(tenant: &TenantId, draft: Draft, known: &[Lesson]) -> Merged {
                 created_at: at,
                 updated_at: at,
                 version: 0,
-                effect: Effect::default(),
-                body: Body { sources: vec![draft.source], ..draft.body },
+                effect: EffectCounts::default(),
+                body: LessonBody { sources: vec![draft.source], ..draft.body },
             }))
         }
     }
 }
 
-fn again(lesson: &Lesson, draft: Draft) -> Merged {
+fn again(lesson: &Lesson, draft: LessonDraft) -> MergeOutcome {
     let mut lesson = Box::new(lesson.clone());
     if lesson.body.sources.iter().any(|source| source.event == draft.source.event) {
-        return Merged::Counted(lesson);
+        return MergeOutcome::Counted(lesson);
     }
     let source = draft.source;
     let counts = source.trusted || lesson.state == State::Proposed;
@@ -101,18 +101,18 @@ fn again(lesson: &Lesson, draft: Draft) -> Merged {
     lesson.body.sources.push(source);
     let surplus = lesson.body.sources.len().saturating_sub(limits::SOURCES_MAX);
     lesson.body.sources.drain(..surplus);
-    Merged::Again(lesson)
+    MergeOutcome::Again(lesson)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Touch;
+    use super::super::LessonTouch;
     use super::super::tests::lesson;
     use super::*;
     use crate::time::Timestamp;
 
-    fn draft(text: &str, event: &str, trusted: bool) -> Draft {
-        let source = Source {
+    fn draft(text: &str, event: &str, trusted: bool) -> LessonDraft {
+        let source = LessonSource {
             event: event.to_owned(),
             feedback_session: "fbs_0".into(),
             at: Timestamp::from_micros(9),
@@ -121,10 +121,10 @@ mod tests {
             sequences: Vec::new(),
             trusted,
         };
-        Draft { polarity: Polarity::Negative, body: lesson(text).body, source }
+        LessonDraft { polarity: Polarity::Negative, body: lesson(text).body, source }
     }
 
-    fn merged(draft: Draft, known: &[Lesson]) -> Merged {
+    fn merged(draft: LessonDraft, known: &[Lesson]) -> MergeOutcome {
         merge(&TenantId::stored("t"), draft, known)
     }
 
@@ -139,41 +139,51 @@ mod tests {
         ];
         for (text, same) in table {
             let known = std::slice::from_ref(&known);
-            assert_eq!(matches!(merged(draft(text, "fb_1", true), known), Merged::Again(_)), same, "{text}");
+            assert_eq!(
+                matches!(merged(draft(text, "fb_1", true), known), MergeOutcome::Again(_)),
+                same,
+                "{text}"
+            );
         }
         let mut praise = draft("Do not edit the lock file by hand", "fb_1", true);
         praise.polarity = Polarity::Positive;
-        assert!(matches!(merged(praise, std::slice::from_ref(&known)), Merged::New(_)));
+        assert!(matches!(merged(praise, std::slice::from_ref(&known)), MergeOutcome::New(_)));
         let mut elses = draft("Do not edit the lock file by hand", "fb_1", true);
         elses.body.agent = Some("a".into());
-        assert!(matches!(merged(elses, &[known]), Merged::New(_)));
+        assert!(matches!(merged(elses, &[known]), MergeOutcome::New(_)));
     }
 
     #[test]
     fn each_feedback_counts_once() {
         let text = "Do not edit the lock file";
-        let Merged::New(one) = merged(draft(text, "fb_1", true), &[]) else { panic!("not new") };
+        let MergeOutcome::New(one) = merged(draft(text, "fb_1", true), &[]) else { panic!("not new") };
         assert_eq!((one.occurrences, one.state), (1, State::Active));
-        let Merged::Again(two) = merged(draft(text, "fb_2", true), &[*one]) else { panic!("not alike") };
+        let MergeOutcome::Again(two) = merged(draft(text, "fb_2", true), &[*one]) else {
+            panic!("not alike")
+        };
         assert_eq!((two.occurrences, two.body.sources.len()), (2, 2));
         assert!(two.body.grounds.contains(&Ground::CameUpAgain));
         assert!(
-            matches!(merged(draft(text, "fb_2", true), &[*two]), Merged::Counted(same) if same.occurrences == 2)
+            matches!(merged(draft(text, "fb_2", true), &[*two]), MergeOutcome::Counted(same) if same.occurrences == 2)
         );
     }
 
     #[test]
     fn a_strangers_word_proposes_and_never_counts_for_what_members_said() {
         let text = "Do not edit the lock file";
-        let Merged::New(proposed) = merged(draft(text, "fb_1", false), &[]) else { panic!("not new") };
+        let MergeOutcome::New(proposed) = merged(draft(text, "fb_1", false), &[]) else { panic!("not new") };
         assert_eq!(proposed.state, State::Proposed);
-        let Merged::Again(more) = merged(draft(text, "fb_2", false), &[*proposed]) else {
+        let MergeOutcome::Again(more) = merged(draft(text, "fb_2", false), &[*proposed]) else {
             panic!("not alike")
         };
         assert_eq!((more.state, more.occurrences), (State::Proposed, 2));
-        let Merged::Again(active) = merged(draft(text, "fb_3", true), &[*more]) else { panic!("not alike") };
+        let MergeOutcome::Again(active) = merged(draft(text, "fb_3", true), &[*more]) else {
+            panic!("not alike")
+        };
         assert_eq!((active.state, active.occurrences), (State::Active, 3));
-        let Merged::Again(same) = merged(draft(text, "fb_4", false), &[*active]) else { panic!("not alike") };
+        let MergeOutcome::Again(same) = merged(draft(text, "fb_4", false), &[*active]) else {
+            panic!("not alike")
+        };
         assert_eq!((same.state, same.occurrences, same.body.sources.len()), (State::Active, 3, 4));
     }
 
@@ -182,9 +192,11 @@ mod tests {
         let text = "Do not edit the lock file";
         let mut known = lesson(text);
         known.body.text = "Run the package manager".into();
-        known.body.edited = Some(Touch { by: None, at: Timestamp::from_micros(1) });
+        known.body.edited = Some(LessonTouch { by: None, at: Timestamp::from_micros(1) });
         known.state = State::Retired;
-        let Merged::Again(same) = merged(draft(text, "fb_1", true), &[known]) else { panic!("not alike") };
+        let MergeOutcome::Again(same) = merged(draft(text, "fb_1", true), &[known]) else {
+            panic!("not alike")
+        };
         assert_eq!(
             (same.state, same.body.text.as_str(), same.occurrences),
             (State::Retired, "Run the package manager", 2)

@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::confidence::Confidence;
 use crate::feedback::capture::Signal;
 use crate::ids::{SessionId, TenantId, UserId};
-use crate::memory::words::{self, Set};
+use crate::memory::words::{self, WordSet};
 use crate::safety::codes::codes;
 use crate::time::Timestamp;
 
@@ -88,13 +88,13 @@ pub struct Lesson {
     pub updated_at: Timestamp,
     /// Counts changes, from 1.
     pub version: u64,
-    pub effect: Effect,
-    pub body: Body,
+    pub effect: EffectCounts,
+    pub body: LessonBody,
 }
 
 /// The part of a lesson that a store keeps as one text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Body {
+pub struct LessonBody {
     pub text: String,
     pub category: Category,
     /// The agent's message that the feedback was about.
@@ -105,16 +105,16 @@ pub struct Body {
     pub agent: Option<String>,
     pub grounds: Vec<Ground>,
     /// The newest sources.
-    pub sources: Vec<Source>,
-    pub accepted: Option<Touch>,
-    pub edited: Option<Touch>,
-    pub retired: Option<Touch>,
+    pub sources: Vec<LessonSource>,
+    pub accepted: Option<LessonTouch>,
+    pub edited: Option<LessonTouch>,
+    pub retired: Option<LessonTouch>,
 }
 
-impl Body {
+impl LessonBody {
     /// Makes one user's sources another's, because both were merged. Returns whether there were any.
     pub fn hand_over(&mut self, from: &UserId, into: &UserId) -> bool {
-        let theirs = |source: &&mut Source| source.author.as_deref() == Some(from.as_str());
+        let theirs = |source: &&mut LessonSource| source.author.as_deref() == Some(from.as_str());
         let mut any = false;
         for source in self.sources.iter_mut().filter(theirs) {
             source.author = Some(into.to_string());
@@ -138,7 +138,7 @@ pub struct Action {
 
 /// One feedback in which a lesson came up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct LessonSource {
     pub event: String,
     pub feedback_session: String,
     pub at: Timestamp,
@@ -151,14 +151,14 @@ pub struct Source {
 
 /// Who did it, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Touch {
+pub struct LessonTouch {
     pub by: Option<String>,
     pub at: Timestamp,
 }
 
 /// How often a lesson was shown, and the thumbs since. Counted beside the row, so that showing it changes no version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effect {
+pub struct EffectCounts {
     pub shown: u64,
     pub first_shown_at: Option<Timestamp>,
     pub last_shown_at: Option<Timestamp>,
@@ -169,7 +169,7 @@ pub struct Effect {
 
 /// Which counter to raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
+pub enum EffectCounter {
     Shown,
     Negative,
     Positive,
@@ -182,7 +182,7 @@ const FADED: f64 = 0.25;
 
 impl Lesson {
     /// The words by which it is compared with others.
-    pub fn words(&self) -> Set {
+    pub fn words(&self) -> WordSet {
         words::set(&self.body.text)
     }
 
@@ -307,8 +307,8 @@ pub(crate) mod tests {
             created_at: Timestamp::from_micros(0),
             updated_at: Timestamp::from_micros(0),
             version: 1,
-            effect: Effect::default(),
-            body: Body {
+            effect: EffectCounts::default(),
+            body: LessonBody {
                 text: text.to_owned(),
                 category: Category::Error,
                 trigger: None,
@@ -330,7 +330,7 @@ pub(crate) mod tests {
         lesson.body.sources = authors
             .iter()
             .enumerate()
-            .map(|(n, author)| Source {
+            .map(|(n, author)| LessonSource {
                 event: format!("fb_{n}"),
                 feedback_session: "fbs_0".into(),
                 at: Timestamp::from_micros(0),
@@ -357,7 +357,7 @@ pub(crate) mod tests {
         }
         one.occurrences = 4;
         assert!(one.is_live(days(120)) && !one.is_live(days(121)));
-        one.body.accepted = Some(Touch { by: None, at: days(0) });
+        one.body.accepted = Some(LessonTouch { by: None, at: days(0) });
         assert!(one.is_live(days(4_000)));
         one.state = State::Retired;
         assert!(!one.is_live(days(0)));
@@ -406,7 +406,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_a_merged_user_said_is_found_and_handed_over() {
-        let source = |author: Option<&str>| Source {
+        let source = |author: Option<&str>| LessonSource {
             event: "fb_0".into(),
             feedback_session: "fbs_0".into(),
             at: days(0),
@@ -418,13 +418,16 @@ pub(crate) mod tests {
         let mut body = lesson("ask ann").body;
         body.sources = vec![source(Some("an\"n")), source(None), source(Some("ben")), source(Some("an\"n"))];
         let (ann, ben, eve) = (UserId::stored("an\"n"), UserId::stored("ben"), UserId::stored("eve"));
-        let text = |body: &Body| serde_json::to_string(body).unwrap();
-        assert!(text(&body).contains(&Body::mark_of(&ann)) && !text(&body).contains(&Body::mark_of(&eve)));
+        let text = |body: &LessonBody| serde_json::to_string(body).unwrap();
+        assert!(
+            text(&body).contains(&LessonBody::mark_of(&ann))
+                && !text(&body).contains(&LessonBody::mark_of(&eve))
+        );
         assert!(!body.hand_over(&eve, &ben));
         assert!(body.hand_over(&ann, &ben) && !body.hand_over(&ann, &ben));
         let authors: Vec<_> = body.sources.iter().map(|source| source.author.as_deref()).collect();
         assert_eq!(authors, [Some("ben"), None, Some("ben"), Some("ben")]);
-        assert!(!text(&body).contains(&Body::mark_of(&ann)));
+        assert!(!text(&body).contains(&LessonBody::mark_of(&ann)));
     }
 
     #[test]

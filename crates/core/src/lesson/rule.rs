@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 
 /// A rule, with the lesson that it is derived from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
+pub struct LessonRule {
     pub lesson: Lesson,
     /// When it applies.
     pub when: String,
@@ -26,14 +26,14 @@ pub struct Rule {
 const WEIGHT_MIN: f64 = 0.5;
 
 /// The rule of a lesson, if it came up in at least `occurrences_min` feedbacks of more than one person.
-pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<Rule> {
+pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<LessonRule> {
     let weight = lesson.weight(now);
     let is_rule = lesson.state == State::Active
         && lesson.polarity == Polarity::Negative
         && lesson.occurrences >= occurrences_min.max(1)
         && voices(lesson) >= occurrences_min.clamp(1, limits::RULE_VOICES)
         && weight >= WEIGHT_MIN;
-    is_rule.then(|| Rule {
+    is_rule.then(|| LessonRule {
         when: when(lesson),
         then: lesson.body.text.clone(),
         confidence: Confidence::new((0.5 + 0.1 * lesson.occurrences as f64).min(0.95)),
@@ -69,7 +69,7 @@ fn when(lesson: &Lesson) -> String {
 }
 
 /// The rules as a page of Markdown.
-pub fn page(rules: &[Rule]) -> String {
+pub fn page(rules: &[LessonRule]) -> String {
     if rules.is_empty() {
         return "# Rules\n\nNone yet: a rule is made when the same thing came up several times.\n".to_owned();
     }
@@ -96,7 +96,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::tests::said_by;
-    use super::super::{Action, ActionFamily, Touch};
+    use super::super::{Action, ActionFamily, LessonTouch};
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_micros(0);
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!(of(&one, 3, now).is_some(), is_rule, "{occurrences} after {days}");
         }
         assert!(of(&one, 9, NOW).is_none());
-        one.body.accepted = Some(Touch { by: None, at: NOW });
+        one.body.accepted = Some(LessonTouch { by: None, at: NOW });
         assert!(of(&one, 3, NOW.plus(Duration::from_secs(400 * 24 * 3600))).is_some());
     }
 

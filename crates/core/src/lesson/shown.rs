@@ -1,6 +1,6 @@
 //! Picks the lessons that an agent or a caller is given, and words them.
 
-use super::{Count, Lesson, Polarity, rule};
+use super::{EffectCounter, Lesson, Polarity, rule};
 use crate::error::Result;
 use crate::event::{Event, EventType, NewEvent};
 use crate::json::Json;
@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 /// For whom lessons are picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whom<'a> {
+pub enum LessonAudience<'a> {
     /// An agent at work. A named one is also given rules and lessons about its own work, on any subject.
     Agent(Option<&'a str>),
     /// A caller who asks about a subject.
@@ -25,7 +25,13 @@ const OVERLAP_MIN: f32 = 0.15;
 const WEIGHT_MAX: f64 = 5.0;
 
 /// The lessons for what is about to be done, out of those that a store found, best first.
-pub fn pick(about: &str, found: Vec<Lesson>, whom: Whom<'_>, most: usize, now: Timestamp) -> Vec<Lesson> {
+pub fn pick(
+    about: &str,
+    found: Vec<Lesson>,
+    whom: LessonAudience<'_>,
+    most: usize,
+    now: Timestamp,
+) -> Vec<Lesson> {
     let asked = words::set(about);
     let mut ranked: Vec<(f64, Lesson)> = found
         .into_iter()
@@ -35,13 +41,13 @@ pub fn pick(about: &str, found: Vec<Lesson>, whom: Whom<'_>, most: usize, now: T
             let is_rule = rule::of(&lesson, limits::RULE_OCCURRENCES, now).is_some();
             let fits = overlap >= OVERLAP_MIN;
             let given = match whom {
-                Whom::Agent(Some(agent)) => {
+                LessonAudience::Agent(Some(agent)) => {
                     let is_its_own = lesson.body.agent.as_deref() == Some(agent);
                     lesson.is_for(Some(agent)) && (fits || is_rule || is_its_own)
                 }
                 // An unnamed agent, as in a conversation, is given only lessons that its words touch.
-                Whom::Agent(None) => lesson.is_for(None) && fits,
-                Whom::Asker => fits,
+                LessonAudience::Agent(None) => lesson.is_for(None) && fits,
+                LessonAudience::Asker => fits,
             };
             given.then(|| (f64::from(overlap) + lesson.weight(now).min(WEIGHT_MAX) / 10.0, lesson))
         })
@@ -63,7 +69,7 @@ pub fn injected(lessons: &[Lesson]) -> Result<NewEvent> {
 /// The record that counts these lessons as shown once more.
 pub fn counted(lessons: &[Lesson]) -> Record {
     let ids = lessons.iter().map(|lesson| lesson.id.clone()).collect();
-    Record::CountLessons { ids, count: Count::Shown }
+    Record::CountLessons { ids, count: EffectCounter::Shown }
 }
 
 /// The type of the event that says what entered a prompt.
@@ -79,14 +85,14 @@ pub(crate) fn injected_ids(event: &Event, of: &str) -> Vec<String> {
     let Some(metadata) = event.metadata.as_ref().filter(|_| event.kind.as_str() == INJECTION) else {
         return Vec::new();
     };
-    match metadata.read::<Injected>() {
-        Ok(Injected { kind, ids }) if kind == of => ids,
+    match metadata.read::<InjectedLessons>() {
+        Ok(InjectedLessons { kind, ids }) if kind == of => ids,
         _ => Vec::new(),
     }
 }
 
 #[derive(serde::Deserialize)]
-struct Injected {
+struct InjectedLessons {
     kind: String,
     ids: Vec<String>,
 }
@@ -103,7 +109,7 @@ pub fn line(lesson: &Lesson) -> String {
 }
 
 /// Lessons and rules as a page of Markdown, for a caller who asks what is known about a subject.
-pub fn pack(query: &str, lessons: &[Lesson], rules: &[rule::Rule]) -> String {
+pub fn pack(query: &str, lessons: &[Lesson], rules: &[rule::LessonRule]) -> String {
     let query = clip(&query.split_whitespace().collect::<Vec<_>>().join(" "), 200);
     let mut page = format!("# What is known about: {query}\n\n");
     if lessons.is_empty() {
@@ -152,17 +158,17 @@ mod tests {
             ids.sort();
             ids
         };
-        assert_eq!(picked(Whom::Agent(Some("me")), NOW), sorted(&[&lock, &mine, &rule]));
-        assert_eq!(picked(Whom::Agent(None), NOW), sorted(&[&lock]));
+        assert_eq!(picked(LessonAudience::Agent(Some("me")), NOW), sorted(&[&lock, &mine, &rule]));
+        assert_eq!(picked(LessonAudience::Agent(None), NOW), sorted(&[&lock]));
         assert!(
-            pick("Hello", found.clone(), Whom::Agent(None), 5, NOW).is_empty(),
+            pick("Hello", found.clone(), LessonAudience::Agent(None), 5, NOW).is_empty(),
             "nothing of it is about a greeting"
         );
-        assert_eq!(picked(Whom::Asker, NOW), sorted(&[&lock, &elses]));
+        assert_eq!(picked(LessonAudience::Asker, NOW), sorted(&[&lock, &elses]));
         let later = NOW.plus(Duration::from_secs(120 * 24 * 3600));
-        assert_eq!(picked(Whom::Agent(Some("me")), later), Vec::<String>::new());
+        assert_eq!(picked(LessonAudience::Agent(Some("me")), later), Vec::<String>::new());
         let many = (0..20).map(|n| lesson(&format!("lock file rule number {n}"))).collect();
-        assert_eq!(pick(about, many, Whom::Asker, 5, NOW).len(), 5);
+        assert_eq!(pick(about, many, LessonAudience::Asker, 5, NOW).len(), 5);
     }
 
     #[test]

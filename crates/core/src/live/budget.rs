@@ -94,7 +94,7 @@ impl StreamAccount {
 }
 
 /// An account with its cap.
-type Capped = (StreamAccount, StreamCap);
+type CappedAccount = (StreamAccount, StreamCap);
 
 /// What an account uses now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl StreamBudget {
     /// Counts one more stream in all of these accounts, or in none; `quotas` are those of its tenant.
     pub fn open(self: &Arc<Self>, accounts: Vec<StreamAccount>, quotas: &QuotaLimits) -> Result<StreamLease> {
         let mut used = self.accounts.lock();
-        let is_full = |(account, cap): &Capped| {
+        let is_full = |(account, cap): &CappedAccount| {
             let used = used.get(account).copied().unwrap_or_default();
             used.streams >= cap.streams || used.bytes >= cap.bytes
         };
@@ -137,7 +137,7 @@ impl StreamBudget {
             used.entry(account.clone()).or_default().streams += 1;
         }
         drop(used);
-        Ok(StreamLease(Arc::new(Counted { budget: self.clone(), accounts })))
+        Ok(StreamLease(Arc::new(StreamCount { budget: self.clone(), accounts })))
     }
 
     pub fn used(&self, account: &StreamAccount) -> StreamUse {
@@ -146,9 +146,9 @@ impl StreamBudget {
 
     /// Charges bytes if every account has room for them. An account that holds nothing has room for anything:
     /// one page at a time always gets through.
-    fn try_charge(&self, accounts: &[Capped], bytes: usize) -> bool {
+    fn try_charge(&self, accounts: &[CappedAccount], bytes: usize) -> bool {
         let mut used = self.accounts.lock();
-        let has_room = |(account, cap): &Capped| {
+        let has_room = |(account, cap): &CappedAccount| {
             let held = used.get(account).map_or(0, |used| used.bytes);
             held == 0 || held + bytes <= cap.bytes
         };
@@ -159,7 +159,7 @@ impl StreamBudget {
         fits
     }
 
-    fn give_back(&self, accounts: &[Capped], bytes: usize) {
+    fn give_back(&self, accounts: &[CappedAccount], bytes: usize) {
         if bytes == 0 {
             return;
         }
@@ -174,19 +174,19 @@ impl StreamBudget {
     }
 }
 
-fn charge(used: &mut HashMap<StreamAccount, StreamUse>, accounts: &[Capped], bytes: usize) {
+fn charge(used: &mut HashMap<StreamAccount, StreamUse>, accounts: &[CappedAccount], bytes: usize) {
     for (account, _) in accounts {
         used.entry(account.clone()).or_default().bytes += bytes;
     }
 }
 
 #[derive(Debug)]
-struct Counted {
+struct StreamCount {
     budget: Arc<StreamBudget>,
-    accounts: Vec<Capped>,
+    accounts: Vec<CappedAccount>,
 }
 
-impl Drop for Counted {
+impl Drop for StreamCount {
     fn drop(&mut self) {
         let mut used = self.budget.accounts.lock();
         for (account, _) in &self.accounts {
@@ -202,12 +202,12 @@ impl Drop for Counted {
 
 /// An open stream: counted until this, and every [`HeldBytes`] of it, is dropped.
 #[derive(Debug)]
-pub struct StreamLease(Arc<Counted>);
+pub struct StreamLease(Arc<StreamCount>);
 
 impl StreamLease {
     /// Holds bytes in every account as soon as all of them have room. Safe to drop while waiting.
     pub async fn hold(&self, bytes: usize) -> HeldBytes {
-        let Counted { budget, accounts } = &*self.0;
+        let StreamCount { budget, accounts } = &*self.0;
         loop {
             let freed = budget.freed.notified();
             if budget.try_charge(accounts, bytes) {
@@ -227,7 +227,7 @@ impl StreamLease {
 /// Bytes of a page that its reader has not taken yet.
 #[derive(Debug)]
 pub struct HeldBytes {
-    counted: Arc<Counted>,
+    counted: Arc<StreamCount>,
     bytes: usize,
 }
 

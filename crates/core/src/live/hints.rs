@@ -41,16 +41,16 @@ impl Hint {
 }
 
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct HintChannel {
     /// Names this ring, so that a cursor of another process is recognised.
     name: String,
-    ring: Mutex<Ring>,
+    ring: Mutex<HintRing>,
     bell: Bell,
     routes: Mutex<Routes>,
 }
 
 #[derive(Debug, Default)]
-struct Ring {
+struct HintRing {
     /// Number of the newest hint.
     last: u64,
     /// Hints up to this number are gone: a cursor before it gets a reset.
@@ -58,7 +58,7 @@ struct Ring {
     hints: VecDeque<Hint>,
 }
 
-impl Default for Channel {
+impl Default for HintChannel {
     fn default() -> Self {
         Self {
             name: random_hex::<6>(),
@@ -69,7 +69,7 @@ impl Default for Channel {
     }
 }
 
-impl Channel {
+impl HintChannel {
     pub(super) fn publish(&self, hint: Hint) {
         {
             let mut ring = self.ring.lock();
@@ -110,7 +110,7 @@ impl Channel {
 
 /// What a hint stream sends next.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Batch {
+pub enum HintBatch {
     /// Changed sessions, each once with its newest state, and the cursor after them.
     Hints(Vec<Hint>, String),
     /// Hints were missed: read the lists again, then continue from this cursor.
@@ -120,14 +120,14 @@ pub enum Batch {
 /// One reader of all hints of a tenant.
 #[derive(Debug)]
 pub struct HintReader {
-    channel: Arc<Channel>,
+    channel: Arc<HintChannel>,
     wake: watch::Receiver<u64>,
     cursor: u64,
     reset: bool,
 }
 
 impl HintReader {
-    pub(super) fn new(channel: Arc<Channel>, cursor: Option<&str>) -> Self {
+    pub(super) fn new(channel: Arc<HintChannel>, cursor: Option<&str>) -> Self {
         let wake = channel.bell.listen();
         let last = channel.ring.lock().last;
         let (cursor, reset) = channel.resume(cursor, last);
@@ -135,7 +135,7 @@ impl HintReader {
     }
 
     /// The hints after the cursor, if any.
-    pub fn take(&mut self) -> Option<Batch> {
+    pub fn take(&mut self) -> Option<HintBatch> {
         self.wake.borrow_and_update();
         let ring = self.channel.ring.lock();
         let name = |number| self.channel.cursor(number);
@@ -143,7 +143,7 @@ impl HintReader {
         if self.reset || self.cursor < ring.lost || self.cursor < first {
             self.reset = false;
             self.cursor = ring.last;
-            return Some(Batch::Reset(name(ring.last)));
+            return Some(HintBatch::Reset(name(ring.last)));
         }
         if self.cursor == ring.last {
             return None;
@@ -154,7 +154,7 @@ impl HintReader {
             ring.hints.iter().skip(skip).rev().filter(|hint| named.insert(&hint.session)).cloned().collect();
         hints.reverse();
         self.cursor = ring.last;
-        Some(Batch::Hints(hints, name(ring.last)))
+        Some(HintBatch::Hints(hints, name(ring.last)))
     }
 
     /// Waits until there may be a new hint.
@@ -231,7 +231,7 @@ impl Routes {
 /// Sorts a tenant's hints into the scopes that have readers.
 #[derive(Debug)]
 pub struct HintRouter {
-    channel: Weak<Channel>,
+    channel: Weak<HintChannel>,
     wake: watch::Receiver<u64>,
     audiences: HashMap<SessionId, (Audience, Instant)>,
 }
@@ -338,7 +338,7 @@ impl HintRouter {
 /// One reader of the hints in a scope.
 #[derive(Debug)]
 pub struct ScopedHintReader {
-    channel: Arc<Channel>,
+    channel: Arc<HintChannel>,
     scope: ReadScope,
     wake: watch::Receiver<u64>,
     cursor: u64,
@@ -347,7 +347,7 @@ pub struct ScopedHintReader {
 
 impl ScopedHintReader {
     pub(super) fn new(
-        channel: Arc<Channel>,
+        channel: Arc<HintChannel>,
         scope: ReadScope,
         cursor: Option<&str>,
     ) -> (Self, Option<HintRouter>) {
@@ -367,14 +367,14 @@ impl ScopedHintReader {
     }
 
     /// The hints after the cursor, if any.
-    pub fn take(&mut self) -> Option<Batch> {
+    pub fn take(&mut self) -> Option<HintBatch> {
         self.wake.borrow_and_update();
         let routes = self.channel.routes.lock();
         let ring = routes.rings.get(&self.scope)?;
         if self.reset || self.cursor < ring.complete_after {
             self.reset = false;
             self.cursor = self.cursor.max(routes.routed);
-            return Some(Batch::Reset(self.channel.cursor(self.cursor)));
+            return Some(HintBatch::Reset(self.channel.cursor(self.cursor)));
         }
         let mut named = HashSet::new();
         let news = ring.hints.iter().rev().take_while(|(number, _)| *number > self.cursor);
@@ -382,7 +382,7 @@ impl ScopedHintReader {
         let mut hints: Vec<Hint> = newest_of_each.map(|(_, hint)| hint.clone()).collect();
         hints.reverse();
         self.cursor = ring.hints.back().map_or(self.cursor, |(number, _)| self.cursor.max(*number));
-        (!hints.is_empty()).then(|| Batch::Hints(hints, self.channel.cursor(self.cursor)))
+        (!hints.is_empty()).then(|| HintBatch::Hints(hints, self.channel.cursor(self.cursor)))
     }
 
     /// Waits until there may be a new hint.
@@ -411,28 +411,31 @@ mod tests {
 
     #[test]
     fn hints_are_folded_to_the_newest_of_each_session() {
-        let channel = Arc::new(Channel::default());
+        let channel = Arc::new(HintChannel::default());
         let mut reader = HintReader::new(channel.clone(), None);
         for n in 1..=3 {
             channel.publish(hint("a", n));
         }
         channel.publish(hint("b", 1));
-        let Some(Batch::Hints(hints, cursor)) = reader.take() else { panic!() };
+        let Some(HintBatch::Hints(hints, cursor)) = reader.take() else { panic!() };
         assert_eq!(hints, [hint("a", 3), hint("b", 1)]);
         channel.publish(hint("c", 1));
         let mut resumed = HintReader::new(channel, Some(&cursor));
-        assert!(matches!(resumed.take(), Some(Batch::Hints(hints, _)) if hints == [hint("c", 1)]));
+        assert!(matches!(resumed.take(), Some(HintBatch::Hints(hints, _)) if hints == [hint("c", 1)]));
     }
 
     #[test]
     fn a_foreign_or_overrun_cursor_is_reset() {
-        let channel = Arc::new(Channel::default());
-        assert!(matches!(HintReader::new(channel.clone(), Some("other.1")).take(), Some(Batch::Reset(_))));
+        let channel = Arc::new(HintChannel::default());
+        assert!(matches!(
+            HintReader::new(channel.clone(), Some("other.1")).take(),
+            Some(HintBatch::Reset(_))
+        ));
         let mut slow = HintReader::new(channel.clone(), None);
         for n in 0..=limits::HINT_RING_MAX as u64 {
             channel.publish(hint("a", n));
         }
-        assert!(matches!(slow.take(), Some(Batch::Reset(_))));
+        assert!(matches!(slow.take(), Some(HintBatch::Reset(_))));
         assert_eq!(slow.take(), None);
     }
 
@@ -453,7 +456,7 @@ mod tests {
 
     #[tokio::test]
     async fn hints_that_nobody_may_see_wake_nobody_and_are_looked_up_once() {
-        let channel = Arc::new(Channel::default());
+        let channel = Arc::new(HintChannel::default());
         let (mut mine, router) = ScopedHintReader::new(channel.clone(), me(), None);
         let mut router = router.unwrap();
         let crowd: Vec<_> = (0..1000)
@@ -471,24 +474,24 @@ mod tests {
         channel.publish(hint("mine", 1));
         pass(&mut router, &asked).await;
         assert!(mine.wake.has_changed().unwrap());
-        assert!(matches!(mine.take(), Some(Batch::Hints(hints, _)) if hints == [hint("mine", 1)]));
+        assert!(matches!(mine.take(), Some(HintBatch::Hints(hints, _)) if hints == [hint("mine", 1)]));
         assert_eq!(asked.get(), 2);
         let moved = Hint { row_changed: true, ..hint("mine", 2) };
         channel.publish(moved.clone());
         pass(&mut router, &asked).await;
         assert_eq!(asked.get(), 3, "a row that changed may have another audience");
-        assert!(matches!(mine.take(), Some(Batch::Hints(hints, _)) if hints == [moved]));
+        assert!(matches!(mine.take(), Some(HintBatch::Hints(hints, _)) if hints == [moved]));
     }
 
     #[tokio::test]
     async fn a_scope_resumes_from_its_cursor_or_is_reset() {
-        let channel = Arc::new(Channel::default());
+        let channel = Arc::new(HintChannel::default());
         let asked = std::cell::Cell::new(0);
         let (mut first, router) = ScopedHintReader::new(channel.clone(), me(), None);
         let mut router = router.unwrap();
         channel.publish(hint("mine", 1));
         pass(&mut router, &asked).await;
-        let Some(Batch::Hints(_, cursor)) = first.take() else { panic!() };
+        let Some(HintBatch::Hints(_, cursor)) = first.take() else { panic!() };
         drop(first);
         for n in 2..=3 {
             channel.publish(hint("mine", n));
@@ -497,26 +500,26 @@ mod tests {
         assert!(pass(&mut router, &asked).await, "who left a moment ago may come back");
         let (mut resumed, again) = ScopedHintReader::new(channel.clone(), me(), Some(&cursor));
         assert!(again.is_none(), "there is one router");
-        assert!(matches!(resumed.take(), Some(Batch::Hints(hints, _)) if hints == [hint("mine", 3)]));
+        assert!(matches!(resumed.take(), Some(HintBatch::Hints(hints, _)) if hints == [hint("mine", 3)]));
         assert_eq!(resumed.take(), None);
 
         let late = ReadScope::User(UserId::stored("late"));
         let (mut late, _) = ScopedHintReader::new(channel.clone(), late, Some(&cursor));
-        assert!(matches!(late.take(), Some(Batch::Reset(_))), "nothing was collected for it");
+        assert!(matches!(late.take(), Some(HintBatch::Reset(_))), "nothing was collected for it");
         assert_eq!(late.take(), None);
         channel.reset();
         pass(&mut router, &asked).await;
-        assert!(matches!(resumed.take(), Some(Batch::Reset(_))));
+        assert!(matches!(resumed.take(), Some(HintBatch::Reset(_))));
         for n in 0..=limits::HINT_RING_MAX as u64 {
             channel.publish(hint("theirs", n));
         }
         pass(&mut router, &asked).await;
-        assert!(matches!(resumed.take(), Some(Batch::Reset(_))), "the router was overrun");
+        assert!(matches!(resumed.take(), Some(HintBatch::Reset(_))), "the router was overrun");
     }
 
     #[tokio::test]
     async fn the_router_ends_when_nobody_has_listened_for_a_while() {
-        let channel = Arc::new(Channel::default());
+        let channel = Arc::new(HintChannel::default());
         let asked = std::cell::Cell::new(0);
         let (reader, router) = ScopedHintReader::new(channel.clone(), me(), None);
         let mut router = router.unwrap();

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 pub use hints::{Hint, HintReader, ScopedHintReader};
 pub use reply::{Delta, ends_reply};
-pub use ring::{Frame, Next, Reader};
+pub use ring::{EventFrame, LogReader, ReaderStep};
 pub use store::DeltaStore;
 
 use crate::access::ReadScope;
@@ -31,19 +31,19 @@ use crate::work::milestone::Milestone;
 /// All listeners and waiters of this process. One per store.
 #[derive(Debug, Default)]
 pub struct Hub {
-    logs: DashMap<Incarnation, Arc<ring::Channel>>,
-    hints: DashMap<TenantId, Arc<hints::Channel>>,
+    logs: DashMap<Incarnation, Arc<ring::LogChannel>>,
+    hints: DashMap<TenantId, Arc<hints::HintChannel>>,
     work: DashMap<TenantId, watch::Sender<u64>>,
     rows: DashMap<Incarnation, watch::Sender<u64>>,
     replies: reply::Replies,
-    listener: OnceLock<Listener>,
+    listener: OnceLock<MilestoneListener>,
 }
 
 /// The milestone listener.
-struct Listener(Box<Tell>);
-type Tell = dyn Fn(&Milestone, Timestamp) + Send + Sync;
+struct MilestoneListener(Box<MilestoneCallback>);
+type MilestoneCallback = dyn Fn(&Milestone, Timestamp) + Send + Sync;
 
-impl std::fmt::Debug for Listener {
+impl std::fmt::Debug for MilestoneListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Listener")
     }
@@ -71,12 +71,12 @@ impl Hub {
     /// Registers the milestone listener of this node. Only the first registration counts, so that two servers in one
     /// process do not count twice; returns whether this was it.
     pub fn on_milestone(&self, tell: impl Fn(&Milestone, Timestamp) + Send + Sync + 'static) -> bool {
-        self.listener.set(Listener(Box::new(tell))).is_ok()
+        self.listener.set(MilestoneListener(Box::new(tell))).is_ok()
     }
 
     /// Tells the milestone listener of a milestone, and when it was committed.
     pub fn tell(&self, milestone: &Milestone, at: Timestamp) {
-        if let Some(Listener(tell)) = self.listener.get() {
+        if let Some(MilestoneListener(tell)) = self.listener.get() {
             tell(milestone, at);
         }
     }
@@ -160,12 +160,12 @@ impl Hub {
     }
 
     /// Starts listening to a log. Register first, read the store after, so that nothing is missed in between.
-    pub fn listen(self: &Arc<Self>, incarnation: Incarnation, cursor: u64) -> Reader {
+    pub fn listen(self: &Arc<Self>, incarnation: Incarnation, cursor: u64) -> LogReader {
         let channel = self.logs.entry(incarnation).or_default().clone();
-        Reader::new(self.clone(), incarnation, channel, cursor)
+        LogReader::new(self.clone(), incarnation, channel, cursor)
     }
 
-    fn unlisten(&self, incarnation: Incarnation, channel: &Arc<ring::Channel>) {
+    fn unlisten(&self, incarnation: Incarnation, channel: &Arc<ring::LogChannel>) {
         // When the last reader leaves, two references are left: the map's and that reader's.
         self.logs.remove_if(&incarnation, |_, listed| {
             Arc::ptr_eq(listed, channel) && Arc::strong_count(listed) <= 2
@@ -226,7 +226,11 @@ impl Hub {
     }
 
     /// The part of the unfinished reply that a reader has not seen.
-    fn reply_since(&self, incarnation: Incarnation, seen: &mut reply::Seen) -> Option<reply::Shown> {
+    fn reply_since(
+        &self,
+        incarnation: Incarnation,
+        seen: &mut reply::ReplyPosition,
+    ) -> Option<reply::ReplyPiece> {
         self.replies.since(incarnation, seen)
     }
 }

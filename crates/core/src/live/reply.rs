@@ -22,14 +22,14 @@ pub struct Delta {
 
 /// What a reader is shown: text, and where in the reply it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ReplyPiece {
     pub offset: usize,
     pub text: String,
 }
 
 /// How much of the current reply a reader has seen.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct ReplyPosition {
     reply: u64,
     upto: usize,
 }
@@ -46,14 +46,14 @@ const REPLIES_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    open: DashMap<Incarnation, Reply>,
+    open: DashMap<Incarnation, LiveReply>,
     /// Kept beside the map so that an append without any open reply costs one load.
     count: AtomicUsize,
     drawn: std::sync::atomic::AtomicU64,
 }
 
 #[derive(Debug)]
-struct Reply {
+struct LiveReply {
     id: u64,
     epoch: u64,
     start: usize,
@@ -77,9 +77,9 @@ impl Replies {
         }
     }
 
-    fn fresh(&self, delta: &Delta) -> Reply {
+    fn fresh(&self, delta: &Delta) -> LiveReply {
         let id = 1 + self.drawn.fetch_add(1, Ordering::Relaxed);
-        Reply { id, epoch: delta.epoch, start: delta.offset, text: String::new() }
+        LiveReply { id, epoch: delta.epoch, start: delta.offset, text: String::new() }
     }
 
     pub(super) fn len(&self, incarnation: Incarnation, epoch: u64) -> usize {
@@ -109,16 +109,16 @@ impl Replies {
         self.count.load(Ordering::Relaxed) > 0 && self.open.contains_key(&incarnation)
     }
 
-    pub(super) fn since(&self, incarnation: Incarnation, seen: &mut Seen) -> Option<Shown> {
+    pub(super) fn since(&self, incarnation: Incarnation, seen: &mut ReplyPosition) -> Option<ReplyPiece> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let reply = self.open.get(&incarnation)?;
         if seen.reply != reply.id {
-            *seen = Seen { reply: reply.id, upto: 0 };
+            *seen = ReplyPosition { reply: reply.id, upto: 0 };
         }
         let text = reply.text.get(seen.upto..).filter(|text| !text.is_empty())?;
-        let shown = Shown { offset: reply.start + seen.upto, text: text.to_owned() };
+        let shown = ReplyPiece { offset: reply.start + seen.upto, text: text.to_owned() };
         seen.upto = reply.text.len();
         Some(shown)
     }
@@ -135,11 +135,11 @@ mod tests {
         let delta = |offset, text: &str| Delta { incarnation, epoch: 1, offset, text: text.into() };
         replies.add(&delta(0, "Hel"));
         replies.add(&delta(3, "lo"));
-        let mut late = Seen::default();
+        let mut late = ReplyPosition::default();
         assert_eq!(replies.since(incarnation, &mut late).unwrap().text, "Hello");
         assert_eq!(replies.since(incarnation, &mut late), None);
         replies.add(&delta(5, "!"));
-        assert_eq!(replies.since(incarnation, &mut late), Some(Shown { offset: 5, text: "!".into() }));
+        assert_eq!(replies.since(incarnation, &mut late), Some(ReplyPiece { offset: 5, text: "!".into() }));
     }
 
     #[test]
@@ -147,9 +147,9 @@ mod tests {
         let replies = Replies::default();
         let incarnation = Incarnation::generate();
         replies.add(&Delta { incarnation, epoch: 1, offset: 0, text: "old".into() });
-        let mut seen = Seen::default();
+        let mut seen = ReplyPosition::default();
         replies.since(incarnation, &mut seen);
         replies.add(&Delta { incarnation, epoch: 2, offset: 0, text: "new".into() });
-        assert_eq!(replies.since(incarnation, &mut seen), Some(Shown { offset: 0, text: "new".into() }));
+        assert_eq!(replies.since(incarnation, &mut seen), Some(ReplyPiece { offset: 0, text: "new".into() }));
     }
 }

@@ -19,12 +19,12 @@ use crate::limits;
 
 /// An event on its way to readers, encoded once for all of them.
 #[derive(Debug)]
-pub struct Frame {
+pub struct EventFrame {
     pub event: Arc<Event>,
     wire: OnceLock<Bytes>,
 }
 
-impl Frame {
+impl EventFrame {
     pub fn new(event: Arc<Event>) -> Arc<Self> {
         Arc::new(Self { event, wire: OnceLock::new() })
     }
@@ -37,18 +37,18 @@ impl Frame {
 
 /// One log that has listeners.
 #[derive(Debug)]
-pub struct Channel {
-    ring: Mutex<Ring>,
+pub struct LogChannel {
+    ring: Mutex<EventRing>,
     bell: Bell,
 }
 
 #[derive(Debug, Default)]
-struct Ring {
+struct EventRing {
     /// The sequence before the first frame.
     base: u64,
     /// The highest sequence known to exist.
     mark: u64,
-    frames: VecDeque<Arc<Frame>>,
+    frames: VecDeque<Arc<EventFrame>>,
     bytes: usize,
     /// Nothing has been published here yet: the mark says nothing.
     fresh: bool,
@@ -57,13 +57,13 @@ struct Ring {
     deleted: bool,
 }
 
-impl Default for Channel {
+impl Default for LogChannel {
     fn default() -> Self {
-        Self { ring: Mutex::new(Ring { fresh: true, ..Ring::default() }), bell: Bell::default() }
+        Self { ring: Mutex::new(EventRing { fresh: true, ..EventRing::default() }), bell: Bell::default() }
     }
 }
 
-impl Channel {
+impl LogChannel {
     pub(super) fn publish(&self, events: &[Arc<Event>], last_sequence: u64) {
         {
             let mut ring = self.ring.lock();
@@ -104,7 +104,7 @@ impl Channel {
     }
 }
 
-impl Ring {
+impl EventRing {
     fn push(&mut self, event: &Arc<Event>) {
         if self.fresh {
             self.fresh = false;
@@ -119,7 +119,7 @@ impl Ring {
         }
         self.mark = event.sequence;
         self.bytes += event.bytes();
-        self.frames.push_back(Frame::new(event.clone()));
+        self.frames.push_back(EventFrame::new(event.clone()));
         while self.frames.len() > limits::RING_FRAMES_MAX
             || (self.bytes > limits::RING_BYTES_MAX && self.frames.len() > 1)
         {
@@ -146,9 +146,9 @@ impl Ring {
 }
 
 /// As many frames as a reader may hold at once, and at least one.
-fn page<'a>(frames: impl Iterator<Item = &'a Arc<Frame>>) -> Vec<Arc<Frame>> {
+fn page<'a>(frames: impl Iterator<Item = &'a Arc<EventFrame>>) -> Vec<Arc<EventFrame>> {
     let mut bytes = 0;
-    let fits = |frame: &&Arc<Frame>| {
+    let fits = |frame: &&Arc<EventFrame>| {
         let first = bytes == 0;
         bytes += frame.event.bytes().max(1);
         first || bytes <= limits::STREAM_PAGE_BYTES_MAX
@@ -158,13 +158,13 @@ fn page<'a>(frames: impl Iterator<Item = &'a Arc<Frame>>) -> Vec<Arc<Frame>> {
 
 /// What a reader should do next.
 #[derive(Debug)]
-pub enum Next {
+pub enum ReaderStep {
     /// The events after the cursor, in order, without a gap.
-    Frames(Vec<Arc<Frame>>),
+    Frames(Vec<Arc<EventFrame>>),
     /// The ring does not reach back to the cursor: read the store.
     ReadStore,
     /// More of the unfinished reply.
-    Reply(reply::Shown),
+    Reply(reply::ReplyPiece),
     /// Nothing new: wait.
     Wait,
     /// The session is gone.
@@ -173,20 +173,25 @@ pub enum Next {
 
 /// One listener of one log.
 #[derive(Debug)]
-pub struct Reader {
+pub struct LogReader {
     hub: Arc<Hub>,
     incarnation: Incarnation,
-    channel: Option<Arc<Channel>>,
+    channel: Option<Arc<LogChannel>>,
     wake: watch::Receiver<u64>,
     cursor: u64,
     doubts_seen: u64,
     /// The store has been read to its end once: from here the ring can be trusted.
     caught_up: bool,
-    reply_seen: reply::Seen,
+    reply_seen: reply::ReplyPosition,
 }
 
-impl Reader {
-    pub(super) fn new(hub: Arc<Hub>, incarnation: Incarnation, channel: Arc<Channel>, cursor: u64) -> Self {
+impl LogReader {
+    pub(super) fn new(
+        hub: Arc<Hub>,
+        incarnation: Incarnation,
+        channel: Arc<LogChannel>,
+        cursor: u64,
+    ) -> Self {
         let wake = channel.bell.listen();
         let doubts_seen = channel.ring.lock().doubts;
         Self {
@@ -197,7 +202,7 @@ impl Reader {
             cursor,
             doubts_seen,
             caught_up: false,
-            reply_seen: reply::Seen::default(),
+            reply_seen: reply::ReplyPosition::default(),
         }
     }
 
@@ -206,29 +211,31 @@ impl Reader {
     }
 
     /// The next step of the reader; moves the cursor past the frames that it returns.
-    pub fn look(&mut self) -> Next {
+    pub fn look(&mut self) -> ReaderStep {
         self.wake.borrow_and_update();
-        let Some(channel) = &self.channel else { return Next::Deleted };
+        let Some(channel) = &self.channel else { return ReaderStep::Deleted };
         {
             let ring = channel.ring.lock();
             if ring.deleted {
-                return Next::Deleted;
+                return ReaderStep::Deleted;
             }
             if !self.caught_up || ring.doubts > self.doubts_seen {
                 self.doubts_seen = ring.doubts;
-                return Next::ReadStore;
+                return ReaderStep::ReadStore;
             }
             if !ring.fresh && self.cursor < ring.mark {
                 if self.cursor < ring.base {
-                    return Next::ReadStore;
+                    return ReaderStep::ReadStore;
                 }
                 let skip = usize::try_from(self.cursor - ring.base).unwrap_or(usize::MAX);
                 let frames = page(ring.frames.iter().skip(skip));
                 self.cursor = frames.last().map_or(ring.mark, |frame| frame.event.sequence);
-                return Next::Frames(frames);
+                return ReaderStep::Frames(frames);
             }
         }
-        self.hub.reply_since(self.incarnation, &mut self.reply_seen).map_or(Next::Wait, Next::Reply)
+        self.hub
+            .reply_since(self.incarnation, &mut self.reply_seen)
+            .map_or(ReaderStep::Wait, ReaderStep::Reply)
     }
 
     /// Reports what was read from the store: the new cursor, and whether the store was read to its end.
@@ -245,7 +252,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for LogReader {
     fn drop(&mut self) {
         if let Some(channel) = self.channel.take() {
             self.hub.unlisten(self.incarnation, &channel);
@@ -275,9 +282,9 @@ mod tests {
         })
     }
 
-    fn caught_up(hub: &Arc<Hub>, at: u64) -> Reader {
+    fn caught_up(hub: &Arc<Hub>, at: u64) -> LogReader {
         let mut reader = hub.listen(Incarnation(uuid::Uuid::nil()), at);
-        assert!(matches!(reader.look(), Next::ReadStore));
+        assert!(matches!(reader.look(), ReaderStep::ReadStore));
         reader.read_to(at, true);
         reader
     }
@@ -287,9 +294,9 @@ mod tests {
         hub.logs.get(&Incarnation(uuid::Uuid::nil())).unwrap().publish(&events, *sequences.end());
     }
 
-    fn sequences(next: Next) -> Vec<u64> {
+    fn sequences(next: ReaderStep) -> Vec<u64> {
         match next {
-            Next::Frames(frames) => frames.iter().map(|frame| frame.event.sequence).collect(),
+            ReaderStep::Frames(frames) => frames.iter().map(|frame| frame.event.sequence).collect(),
             other => panic!("expected frames, got {other:?}"),
         }
     }
@@ -301,7 +308,7 @@ mod tests {
         publish(&hub, 4..=5);
         publish(&hub, 6..=6);
         assert_eq!(sequences(reader.look()), [4, 5, 6]);
-        assert!(matches!(reader.look(), Next::Wait));
+        assert!(matches!(reader.look(), ReaderStep::Wait));
     }
 
     #[test]
@@ -310,10 +317,10 @@ mod tests {
         let mut reader = caught_up(&hub, 3);
         publish(&hub, 4..=4);
         publish(&hub, 6..=6);
-        assert!(matches!(reader.look(), Next::ReadStore));
+        assert!(matches!(reader.look(), ReaderStep::ReadStore));
         reader.read_to(6, true);
         publish(&hub, 5..=5);
-        assert!(matches!(reader.look(), Next::Wait), "a late event below the mark is not sent again");
+        assert!(matches!(reader.look(), ReaderStep::Wait), "a late event below the mark is not sent again");
         publish(&hub, 7..=7);
         assert_eq!(sequences(reader.look()), [7]);
     }
@@ -323,7 +330,7 @@ mod tests {
         let hub = Arc::new(Hub::default());
         let mut reader = caught_up(&hub, 0);
         publish(&hub, 1..=limits::RING_FRAMES_MAX as u64 + 1);
-        assert!(matches!(reader.look(), Next::ReadStore));
+        assert!(matches!(reader.look(), ReaderStep::ReadStore));
         reader.read_to(1, false);
         assert_eq!(sequences(reader.look()).len(), limits::RING_FRAMES_MAX);
     }
@@ -333,11 +340,11 @@ mod tests {
         let hub = Arc::new(Hub::default());
         let mut reader = caught_up(&hub, 2);
         hub.logs.get(&Incarnation(uuid::Uuid::nil())).unwrap().raise(9);
-        assert!(matches!(reader.look(), Next::ReadStore));
+        assert!(matches!(reader.look(), ReaderStep::ReadStore));
         reader.read_to(9, true);
-        assert!(matches!(reader.look(), Next::Wait));
+        assert!(matches!(reader.look(), ReaderStep::Wait));
         hub.wake_all();
-        assert!(matches!(reader.look(), Next::ReadStore));
+        assert!(matches!(reader.look(), ReaderStep::ReadStore));
     }
 
     #[tokio::test]
@@ -377,7 +384,7 @@ mod tests {
         assert_eq!(sequences(reader.look()), [1, 2]);
         assert_eq!(sequences(reader.look()), [3, 4]);
         assert_eq!(sequences(reader.look()), [5]);
-        assert!(matches!(reader.look(), Next::Wait));
+        assert!(matches!(reader.look(), ReaderStep::Wait));
     }
 
     #[test]

@@ -11,18 +11,18 @@ use crate::limits;
 /// One finding in one user message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    pub what: What,
+    pub what: CandidateContent,
     /// The sentence that it was read from.
     pub quote: String,
     pub confidence: f32,
     /// The user message that said it.
     pub sequence: u64,
-    pub hold: Hold,
+    pub hold: KeepCondition,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum CandidateContent {
     Fact {
         subject: String,
         predicate: String,
@@ -34,7 +34,7 @@ pub enum What {
     Rule { text: String },
 }
 
-impl What {
+impl CandidateContent {
     /// The text by which candidates are compared.
     pub fn text(&self) -> String {
         match self {
@@ -49,7 +49,7 @@ impl What {
 /// The condition under which it is kept at the end of the sitting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Hold {
+pub enum KeepCondition {
     AtEnd,
     /// A passing low must not become a trait: it has to be said again.
     NeedsRepetition,
@@ -103,11 +103,11 @@ mod tests {
 
     fn candidate(sequence: u64) -> Candidate {
         Candidate {
-            what: What::Rule { text: "answer briefly".into() },
+            what: CandidateContent::Rule { text: "answer briefly".into() },
             quote: "Please always answer briefly.".into(),
             confidence: 0.8,
             sequence,
-            hold: Hold::AtEnd,
+            hold: KeepCondition::AtEnd,
         }
     }
 

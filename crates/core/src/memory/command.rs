@@ -4,14 +4,14 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::control::{Command, Counts, Pending, Which};
-use super::phrase::{Phrases, Spoken};
+use super::control::{Command, MemoryCounts, MemorySelector, PendingDeletion};
+use super::phrase::{Phrases, TextWords};
 use super::words;
 
 /// The command that the message gives to the memory, if any. While something is pending, a plain yes, no or number
 /// answers it.
-pub fn read(message: &str, pending: Option<&Pending>) -> Option<Command> {
-    let spoken = Spoken::of(message);
+pub fn read(message: &str, pending: Option<&PendingDeletion>) -> Option<Command> {
+    let spoken = TextWords::of(message);
     if let Some(answer) = pending.and_then(|pending| answer(&spoken, pending)) {
         return Some(answer);
     }
@@ -26,7 +26,7 @@ pub fn read(message: &str, pending: Option<&Pending>) -> Option<Command> {
     None
 }
 
-fn answer(spoken: &Spoken<'_>, pending: &Pending) -> Option<Command> {
+fn answer(spoken: &TextWords<'_>, pending: &PendingDeletion) -> Option<Command> {
     let words: Vec<&str> = spoken.slice(0, spoken.words.len()).collect();
     let has = |set: &HashSet<&str>| words.iter().any(|word| set.contains(word));
     let first = *words.first()?;
@@ -40,7 +40,7 @@ fn answer(spoken: &Spoken<'_>, pending: &Pending) -> Option<Command> {
     if !plain || words.len() > ANSWER_WORDS_MAX {
         return None;
     }
-    if matches!(pending, Pending::Options { .. }) {
+    if matches!(pending, PendingDeletion::Options { .. }) {
         let mut numbers = words.iter().filter_map(|word| number(word));
         if let (Some(n), None) = (numbers.next(), numbers.next()) {
             return Some(Command::Choose(n));
@@ -50,12 +50,12 @@ fn answer(spoken: &Spoken<'_>, pending: &Pending) -> Option<Command> {
     (has(&YES) && !named).then_some(Command::Confirm)
 }
 
-fn sentence(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Command> {
+fn sentence(spoken: &TextWords<'_>, from: usize, end: usize) -> Option<Command> {
     let (start, requested) = lead(spoken, from, end);
     let asks = spoken.text[spoken.words[end - 1].end..].trim_start().starts_with('?');
     let hits = COMMANDS.find_at(spoken, start);
     for hit in hits {
-        if asks && !requested && !matches!(hit.what, Heard::Known | Heard::Talk) {
+        if asks && !requested && !matches!(hit.what, CommandPattern::Known | CommandPattern::Talk) {
             continue;
         }
         let rest = hit.end;
@@ -64,36 +64,37 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Command> {
         // "Don't remember" alone is an answer about oneself.
         let named = rest < end || spoken.words[rest - 1].text != "remember";
         return match hit.what {
-            Heard::Talk => None,
-            Heard::Known if all_trailing => Some(Command::WhatDoYouKnow),
-            Heard::DontSave if all_trailing && named => Some(Command::DontSave),
-            Heard::RecallOn => Some(Command::RecallOn),
-            Heard::RecallOff => Some(Command::RecallOff),
-            Heard::Remember { own } => Some(remember(spoken, rest - own, end)),
-            Heard::Forget { .. } if everything(spoken, start + 1, end) => {
-                Some(Command::ForgetEverything(Counts::default()))
+            CommandPattern::Talk => None,
+            CommandPattern::Known if all_trailing => Some(Command::WhatDoYouKnow),
+            CommandPattern::DontSave if all_trailing && named => Some(Command::DontSave),
+            CommandPattern::RecallOn => Some(Command::RecallOn),
+            CommandPattern::RecallOff => Some(Command::RecallOff),
+            CommandPattern::Remember { own } => Some(remember(spoken, rest - own, end)),
+            CommandPattern::Forget { .. } if everything(spoken, start + 1, end) => {
+                Some(Command::ForgetEverything(MemoryCounts::default()))
             }
-            Heard::Forget { own } => match forget(spoken, rest - own, end) {
+            CommandPattern::Forget { own } => match forget(spoken, rest - own, end) {
                 Some(which) => Some(Command::Forget(which)),
                 None => continue,
             },
-            Heard::Known | Heard::DontSave => continue,
+            CommandPattern::Known | CommandPattern::DontSave => continue,
         };
     }
     None
 }
 
 /// What is to be kept: the rest of the sentence, or what follows a bare "remember this".
-fn remember(spoken: &Spoken<'_>, from: usize, end: usize) -> Command {
+fn remember(spoken: &TextWords<'_>, from: usize, end: usize) -> Command {
     let here = spoken.between(from, end);
     let text = if here.is_empty() { spoken.between(end, spoken.words.len()) } else { here };
-    let meant = !text.is_empty() && !Spoken::of(text).words.iter().all(|word| TRAILING.contains(&*word.text));
+    let meant =
+        !text.is_empty() && !TextWords::of(text).words.iter().all(|word| TRAILING.contains(&*word.text));
     Command::RememberThis { text: meant.then(|| text.to_owned()) }
 }
 
 /// Whether the words after the verb mean everything that is remembered: "everything you know about me", and not
 /// "everything about my sister".
-fn everything(spoken: &Spoken<'_>, from: usize, end: usize) -> bool {
+fn everything(spoken: &TextWords<'_>, from: usize, end: usize) -> bool {
     spoken.slice(from, end).any(|word| EVERYTHING.contains(word))
         && words::set(spoken.between(from, end))
             .iter()
@@ -102,7 +103,7 @@ fn everything(spoken: &Spoken<'_>, from: usize, end: usize) -> bool {
 
 /// What is to be forgotten, if the rest of the sentence names anything. "Forget that, tell me …"
 /// goes on with something else.
-fn forget(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Which> {
+fn forget(spoken: &TextWords<'_>, from: usize, end: usize) -> Option<MemorySelector> {
     if spoken.words.get(from).is_some_and(|word| word.clause != spoken.words[from - 1].clause) {
         return None;
     }
@@ -112,15 +113,15 @@ fn forget(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Which> {
         number(word).is_some() || NUMBERED.contains(word) || POLITE.contains(word) || TRAILING.contains(word)
     });
     if let (true, [n]) = (only, numbers.as_slice()) {
-        return Some(Which::Ordinal(*n));
+        return Some(MemorySelector::Ordinal(*n));
     }
     let query = spoken.between(from, end);
     let meant = rest.iter().any(|word| EVERYTHING.contains(word)) || !words::set(query).is_empty();
-    meant.then(|| Which::Query(query.to_owned()))
+    meant.then(|| MemorySelector::Query(query.to_owned()))
 }
 
 /// Where the sentence begins behind its polite opening, and whether that was a request to the agent.
-fn lead(spoken: &Spoken<'_>, from: usize, end: usize) -> (usize, bool) {
+fn lead(spoken: &TextWords<'_>, from: usize, end: usize) -> (usize, bool) {
     let (mut at, mut requested) = (from, false);
     while let Some(hit) = LEADS.find_at(spoken, at).into_iter().next() {
         if hit.end >= end {
@@ -141,7 +142,7 @@ fn number(word: &str) -> Option<usize> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Heard {
+enum CommandPattern {
     /// The last words of the pattern, `own` of them, belong to the text to be kept.
     Remember {
         own: usize,
@@ -159,17 +160,17 @@ enum Heard {
 
 const ANSWER_WORDS_MAX: usize = 8;
 
-static COMMANDS: LazyLock<Phrases<Heard>> = LazyLock::new(|| {
-    let rows: [(Heard, &[&str]); 9] = [
-        (Heard::Remember { own: 0 }, REMEMBER),
-        (Heard::Remember { own: 1 }, REMEMBER_OWN),
-        (Heard::DontSave, DONT_SAVE),
-        (Heard::Known, KNOWN),
-        (Heard::Forget { own: 0 }, FORGET),
-        (Heard::Forget { own: 1 }, FORGET_OWN),
-        (Heard::RecallOn, RECALL_ON),
-        (Heard::RecallOff, RECALL_OFF),
-        (Heard::Talk, TALK),
+static COMMANDS: LazyLock<Phrases<CommandPattern>> = LazyLock::new(|| {
+    let rows: [(CommandPattern, &[&str]); 9] = [
+        (CommandPattern::Remember { own: 0 }, REMEMBER),
+        (CommandPattern::Remember { own: 1 }, REMEMBER_OWN),
+        (CommandPattern::DontSave, DONT_SAVE),
+        (CommandPattern::Known, KNOWN),
+        (CommandPattern::Forget { own: 0 }, FORGET),
+        (CommandPattern::Forget { own: 1 }, FORGET_OWN),
+        (CommandPattern::RecallOn, RECALL_ON),
+        (CommandPattern::RecallOff, RECALL_OFF),
+        (CommandPattern::Talk, TALK),
     ];
     Phrases::new(rows.into_iter().flat_map(|(heard, texts)| texts.iter().map(move |text| (*text, heard))))
 });
@@ -340,19 +341,19 @@ const ORDINALS: [&str; 5] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::control::Target;
+    use crate::memory::control::ForgetTarget;
 
     fn kept(text: &str) -> Command {
         Command::RememberThis { text: Some(text.into()) }
     }
 
     fn query(text: &str) -> Command {
-        Command::Forget(Which::Query(text.into()))
+        Command::Forget(MemorySelector::Query(text.into()))
     }
 
     #[test]
     fn commands_are_read_in_several_languages() {
-        let nth = |n| Command::Forget(Which::Ordinal(n));
+        let nth = |n| Command::Forget(MemorySelector::Ordinal(n));
         let table = [
             ("Remember that I'm vegan.", kept("I'm vegan")),
             ("Please remember this: my cat is called Momo", kept("my cat is called Momo")),
@@ -387,13 +388,13 @@ mod tests {
             ("Forget that I live in Graz", query("I live in Graz")),
             ("Can you forget about my sister?", query("my sister")),
             ("please forget my address", query("my address")),
-            ("Forget everything you know about me", Command::ForgetEverything(Counts::default())),
-            ("Please forget everything.", Command::ForgetEverything(Counts::default())),
-            ("Delete everything you remember about me", Command::ForgetEverything(Counts::default())),
-            ("Vergiss alles, bitte", Command::ForgetEverything(Counts::default())),
-            ("Vergiss alles über mich", Command::ForgetEverything(Counts::default())),
-            ("Oublie tout", Command::ForgetEverything(Counts::default())),
-            ("Olvida todo lo que sabes de mí", Command::ForgetEverything(Counts::default())),
+            ("Forget everything you know about me", Command::ForgetEverything(MemoryCounts::default())),
+            ("Please forget everything.", Command::ForgetEverything(MemoryCounts::default())),
+            ("Delete everything you remember about me", Command::ForgetEverything(MemoryCounts::default())),
+            ("Vergiss alles, bitte", Command::ForgetEverything(MemoryCounts::default())),
+            ("Vergiss alles über mich", Command::ForgetEverything(MemoryCounts::default())),
+            ("Oublie tout", Command::ForgetEverything(MemoryCounts::default())),
+            ("Olvida todo lo que sabes de mí", Command::ForgetEverything(MemoryCounts::default())),
             ("Forget everything about my sister", query("everything about my sister")),
             ("Vergiss, dass ich in Graz wohne.", query("ich in Graz wohne")),
             ("Oublie mon adresse", query("mon adresse")),
@@ -419,7 +420,7 @@ mod tests {
         fn any_text_can_be_read(before in "\\PC{0,40}", after in "\\PC{0,40}") {
             for middle in ["remember that", "forget my", "yes", "forget number 2"] {
                 let text = format!("{before} {middle} {after}");
-                let pending = Pending::Delete { id: "1".into(), label: "one".into() };
+                let pending = PendingDeletion::Delete { id: "1".into(), label: "one".into() };
                 if let Some(Command::RememberThis { text: Some(kept) }) = read(&text, Some(&pending)) {
                     proptest::prop_assert!(text.contains(&kept));
                 }
@@ -464,9 +465,9 @@ mod tests {
 
     #[test]
     fn a_pending_deletion_is_answered_by_a_plain_yes_no_or_number() {
-        let target = |n: usize| Target { id: n.to_string(), label: n.to_string() };
-        let delete = Pending::Delete { id: "1".into(), label: "one".into() };
-        let options = Pending::Options { targets: (1..=3).map(target).collect() };
+        let target = |n: usize| ForgetTarget { id: n.to_string(), label: n.to_string() };
+        let delete = PendingDeletion::Delete { id: "1".into(), label: "one".into() };
+        let options = PendingDeletion::Options { targets: (1..=3).map(target).collect() };
         let (yes, no) = (Some(Command::Confirm), Some(Command::Cancel));
         let table = [
             (&delete, "Yes", yes.clone()),

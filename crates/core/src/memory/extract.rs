@@ -4,18 +4,18 @@
 
 use serde::Deserialize;
 
-use super::candidate::{Candidate, Hold, What};
+use super::candidate::{Candidate, CandidateContent, KeepCondition};
 use super::forms::{
     ARTICLES, BREAKS, FACTS, FLEETING, Form, LASTING, LOW, PASSING, RULES, SUPPOSED, TRAILERS,
 };
-use super::phrase::{Hit, Spoken};
+use super::phrase::{PhraseMatch, TextWords};
 use super::{Category, SELF, clip, unfenced, words};
 use crate::limits;
 
 /// What one message says that may be worth keeping.
 pub fn extract(message: &str, sequence: u64) -> Vec<Candidate> {
     let head = message.char_indices().nth(limits::EXTRACT_CHARS_MAX).map_or(message.len(), |(at, _)| at);
-    let spoken = Spoken::of(&message[..head]);
+    let spoken = TextWords::of(&message[..head]);
     let mut found: Vec<Candidate> = Vec::new();
     let mut from = 0;
     while from < spoken.words.len() && found.len() < limits::EXTRACTED_MAX {
@@ -57,7 +57,7 @@ pub fn read(model_text: &str, message: &str, sequence: u64) -> Vec<Candidate> {
     let mut kept: Vec<Candidate> = Vec::new();
     for one in found {
         let what = match one.kind.as_str() {
-            "fact" => What::Fact {
+            "fact" => CandidateContent::Fact {
                 subject: plain(
                     if one.subject.trim().is_empty() { SELF } else { &one.subject },
                     limits::MOOD_CHARS_MAX,
@@ -66,13 +66,13 @@ pub fn read(model_text: &str, message: &str, sequence: u64) -> Vec<Candidate> {
                 object: plain(&one.object, limits::OBJECT_CHARS_MAX),
                 category: one.category,
             },
-            "rule" => What::Rule { text: plain(&one.text, limits::RULE_CHARS_MAX) },
+            "rule" => CandidateContent::Rule { text: plain(&one.text, limits::RULE_CHARS_MAX) },
             _ => continue,
         };
         let quote = if one.quote.trim().is_empty() { message } else { one.quote.trim() };
         let empty = match &what {
-            What::Fact { predicate, object, .. } => predicate.is_empty() || object.is_empty(),
-            What::Rule { text } => text.is_empty(),
+            CandidateContent::Fact { predicate, object, .. } => predicate.is_empty() || object.is_empty(),
+            CandidateContent::Rule { text } => text.is_empty(),
         };
         if empty
             || !message.contains(quote)
@@ -81,13 +81,13 @@ pub fn read(model_text: &str, message: &str, sequence: u64) -> Vec<Candidate> {
         {
             continue;
         }
-        let fragile = one.category == Category::Belief || !LOW.find(&Spoken::of(quote)).is_empty();
+        let fragile = one.category == Category::Belief || !LOW.find(&TextWords::of(quote)).is_empty();
         kept.push(Candidate {
             what,
             quote: clip(quote, limits::QUOTE_CHARS_MAX),
             confidence: one.confidence.filter(|sure| sure.is_finite()).unwrap_or(0.5).clamp(0.0, 1.0),
             sequence,
-            hold: if fragile { Hold::NeedsRepetition } else { Hold::AtEnd },
+            hold: if fragile { KeepCondition::NeedsRepetition } else { KeepCondition::AtEnd },
         });
     }
     kept.truncate(limits::EXTRACTED_MAX);
@@ -102,16 +102,16 @@ fn plain(text: &str, chars_max: usize) -> String {
 /// A model's predicate in the form of ours.
 fn predicate(text: &str) -> String {
     let words: Vec<String> =
-        Spoken::of(&text.replace('_', " ")).words.into_iter().map(|word| word.text).collect();
+        TextWords::of(&text.replace('_', " ")).words.into_iter().map(|word| word.text).collect();
     words.join("_").chars().take(limits::MOOD_CHARS_MAX).collect()
 }
 
 fn is_passing(text: &str) -> bool {
-    let spoken = Spoken::of(text);
+    let spoken = TextWords::of(text);
     !PASSING.find(&spoken).is_empty() && LASTING.find(&spoken).is_empty()
 }
 
-fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<Candidate> {
+fn sentence(spoken: &TextWords<'_>, from: usize, end: usize, sequence: u64) -> Vec<Candidate> {
     let asks = spoken.text[spoken.words[end - 1].end..].trim_start().starts_with('?');
     let requested = REQUESTS.contains(&&*spoken.words[from].text);
     if (asks && !requested) || (stands(&PASSING, spoken, from, end) && !stands(&LASTING, spoken, from, end)) {
@@ -121,7 +121,7 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<
     let candidate =
         |what, confidence, hold| Candidate { what, quote: quote.clone(), confidence, sequence, hold };
     if let Some((text, confidence)) = rule(spoken, from, end) {
-        return vec![candidate(What::Rule { text }, confidence, Hold::AtEnd)];
+        return vec![candidate(CandidateContent::Rule { text }, confidence, KeepCondition::AtEnd)];
     }
     if asks {
         return Vec::new();
@@ -133,21 +133,21 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<
         if let Some(low) = LOW.find_at(spoken, at).first() {
             if !supposed {
                 let what = fact(SELF, "believes_of_self", (*low.what).to_owned(), Category::Belief);
-                found.push(candidate(what, LOW_CONFIDENCE, Hold::NeedsRepetition));
+                found.push(candidate(what, LOW_CONFIDENCE, KeepCondition::NeedsRepetition));
             }
             at = low.end;
         } else if let Some(hit) = fact_form(spoken, at) {
             if let Some(object) = object(spoken, &hit).filter(|_| !supposed) {
                 let Form { subject, predicate, category, confidence, .. } = *hit.what;
                 let what = fact(subject.unwrap_or(SELF), predicate, object, category);
-                found.push(candidate(what, confidence, Hold::AtEnd));
+                found.push(candidate(what, confidence, KeepCondition::AtEnd));
             }
             at = hit.end;
         } else if let Some((what, next)) = favourite(spoken, at, end) {
-            found.push(candidate(what, FAVOURITE_CONFIDENCE, Hold::AtEnd));
+            found.push(candidate(what, FAVOURITE_CONFIDENCE, KeepCondition::AtEnd));
             at = next;
         } else if let Some((what, next)) = age(spoken, at, end) {
-            found.push(candidate(what, AGE_CONFIDENCE, Hold::AtEnd));
+            found.push(candidate(what, AGE_CONFIDENCE, KeepCondition::AtEnd));
             at = next;
         } else {
             at += 1;
@@ -163,16 +163,16 @@ const LOW_CONFIDENCE: f32 = 0.4;
 const FAVOURITE_CONFIDENCE: f32 = 0.8;
 const AGE_CONFIDENCE: f32 = 0.85;
 
-fn fact(subject: &str, predicate: &str, object: String, category: Category) -> What {
-    What::Fact { subject: subject.to_owned(), predicate: predicate.to_owned(), object, category }
+fn fact(subject: &str, predicate: &str, object: String, category: Category) -> CandidateContent {
+    CandidateContent::Fact { subject: subject.to_owned(), predicate: predicate.to_owned(), object, category }
 }
 
-fn stands(phrases: &super::phrase::Phrases<()>, spoken: &Spoken<'_>, from: usize, end: usize) -> bool {
+fn stands(phrases: &super::phrase::Phrases<()>, spoken: &TextWords<'_>, from: usize, end: usize) -> bool {
     (from..end).any(|at| !phrases.find_at(spoken, at).is_empty())
 }
 
 /// A rule opens its sentence; all of the sentence is what it says.
-fn rule(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<(String, f32)> {
+fn rule(spoken: &TextWords<'_>, from: usize, end: usize) -> Option<(String, f32)> {
     const POLITE: &[&str] = &[
         "please", "and", "also", "ok", "okay", "but", "so", "hey", "just", "could", "can", "would", "you",
         "bitte", "und", "kannst", "du", "sil", "te", "plait", "et", "por", "favor", "y", "per", "favore",
@@ -198,7 +198,7 @@ fn rule(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<(String, f32)> {
 }
 
 /// The words after a pattern that are its object, or nothing worth a fact.
-fn object(spoken: &Spoken<'_>, hit: &Hit<'_, Form>) -> Option<String> {
+fn object(spoken: &TextWords<'_>, hit: &PhraseMatch<'_, Form>) -> Option<String> {
     let limit = spoken.clause_end(hit.end).min(hit.end + hit.what.words_max + 1);
     let in_clause =
         spoken.words.get(hit.end).is_some_and(|word| word.clause == spoken.words[hit.end - 1].clause);
@@ -239,15 +239,15 @@ fn object(spoken: &Spoken<'_>, hit: &Hit<'_, Form>) -> Option<String> {
 }
 
 /// The longest form that opens here; a comma inside it makes it another sentence ("no, como …").
-fn fact_form<'t>(spoken: &Spoken<'_>, at: usize) -> Option<Hit<'t, Form>> {
-    let whole = |hit: &Hit<'_, Form>| spoken.words[hit.at].clause == spoken.words[hit.end - 1].clause;
+fn fact_form<'t>(spoken: &TextWords<'_>, at: usize) -> Option<PhraseMatch<'t, Form>> {
+    let whole = |hit: &PhraseMatch<'_, Form>| spoken.words[hit.at].clause == spoken.words[hit.end - 1].clause;
     FACTS.find_at(spoken, at).into_iter().find(whole)
 }
 
 const COUNTS: &[&str] = &["two", "three", "four", "zwei", "deux", "dos"];
 
 /// "My favourite band is …": every kind of thing has its own favourite.
-fn favourite(spoken: &Spoken<'_>, at: usize, end: usize) -> Option<(What, usize)> {
+fn favourite(spoken: &TextWords<'_>, at: usize, end: usize) -> Option<(CandidateContent, usize)> {
     let words: Vec<&str> = spoken.slice(at, end).collect();
     let (kind, verb) = match words.as_slice() {
         ["my" | "mein" | "meine", adjective, kind, verb, ..] if adjective.starts_with("favo") => {
@@ -275,12 +275,12 @@ fn favourite(spoken: &Spoken<'_>, at: usize, end: usize) -> Option<(What, usize)
         confidence: FAVOURITE_CONFIDENCE,
         words_max: 5,
     };
-    let object = object(spoken, &Hit { at, end: verb_at + 1, what: &form })?;
+    let object = object(spoken, &PhraseMatch { at, end: verb_at + 1, what: &form })?;
     Some((fact(SELF, &format!("favourite_{kind}"), object, Category::Preference), verb_at + 1))
 }
 
 /// "I'm 34", "ich bin 34 Jahre alt", "j'ai 34 ans", "tengo 34 años".
-fn age(spoken: &Spoken<'_>, at: usize, end: usize) -> Option<(What, usize)> {
+fn age(spoken: &TextWords<'_>, at: usize, end: usize) -> Option<(CandidateContent, usize)> {
     let words: Vec<&str> = spoken.slice(at, end.min(at + 5)).collect();
     let (number, next) = match words.as_slice() {
         ["i", "am", n, "years", "old", ..] => (*n, 5),
@@ -303,16 +303,16 @@ mod tests {
 
     fn facts(message: &str) -> Vec<(String, String, String)> {
         let read = |candidate: Candidate| match candidate.what {
-            What::Fact { subject, predicate, object, .. } => Some((subject, predicate, object)),
-            What::Rule { .. } => None,
+            CandidateContent::Fact { subject, predicate, object, .. } => Some((subject, predicate, object)),
+            CandidateContent::Rule { .. } => None,
         };
         extract(message, 1).into_iter().filter_map(read).collect()
     }
 
     fn rules(message: &str) -> Vec<String> {
         let read = |candidate: Candidate| match candidate.what {
-            What::Rule { text } => Some(text),
-            What::Fact { .. } => None,
+            CandidateContent::Rule { text } => Some(text),
+            CandidateContent::Fact { .. } => None,
         };
         extract(message, 1).into_iter().filter_map(read).collect()
     }
@@ -432,8 +432,11 @@ mod tests {
         ] {
             let found = extract(text, 4);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
-            assert_eq!(found[0].hold, Hold::NeedsRepetition, "{text}");
-            assert!(matches!(&found[0].what, What::Fact { category: Category::Belief, .. }), "{text}");
+            assert_eq!(found[0].hold, KeepCondition::NeedsRepetition, "{text}");
+            assert!(
+                matches!(&found[0].what, CandidateContent::Fact { category: Category::Belief, .. }),
+                "{text}"
+            );
         }
         assert_eq!(extract("She said I'm worthless", 4), vec![]);
     }
@@ -464,9 +467,9 @@ mod tests {
         assert_eq!(
             seen,
             [
-                ("user lives in Oslo".to_owned(), Hold::AtEnd, 1.0),
-                ("user believes worthless".to_owned(), Hold::NeedsRepetition, 0.5),
-                ("use short words".to_owned(), Hold::AtEnd, 0.5),
+                ("user lives in Oslo".to_owned(), KeepCondition::AtEnd, 1.0),
+                ("user believes worthless".to_owned(), KeepCondition::NeedsRepetition, 0.5),
+                ("use short words".to_owned(), KeepCondition::AtEnd, 0.5),
             ]
         );
         for nonsense in ["", "null", "{}", "Sure!", r#"[{"kind":5}]"#, "[1]"] {

@@ -40,7 +40,7 @@ use crate::json::Json;
 use crate::limits;
 use crate::time::Timestamp;
 
-pub use profile::{Profile, Rule, profile_id};
+pub use profile::{Profile, ProfileRule, profile_id};
 pub use store::{MemoryStore, VectorStore};
 
 /// Whose memory it is: a person's, or that of a session without a known user. The tag keeps a user and a session of
@@ -97,13 +97,13 @@ impl fmt::Debug for Owner {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum MemoryKind {
     Fact,
     Arc,
     Profile,
 }
 
-impl Kind {
+impl MemoryKind {
     pub const ALL: [Self; 3] = [Self::Fact, Self::Arc, Self::Profile];
 
     pub const fn as_str(self) -> &'static str {
@@ -124,7 +124,7 @@ impl Kind {
 pub struct Memory {
     pub id: String,
     pub owner: Owner,
-    pub body: Body,
+    pub body: MemoryBody,
     pub created_at: Timestamp,
     pub last_referenced_at: Timestamp,
     /// Since when it is no longer recalled: a newer memory took its place.
@@ -132,7 +132,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> MemoryKind {
         self.body.kind()
     }
 
@@ -153,22 +153,22 @@ impl Memory {
 
     pub fn fact(&self) -> Option<&Fact> {
         match &self.body {
-            Body::Fact(fact) => Some(fact),
-            Body::Arc(_) | Body::Profile(_) => None,
+            MemoryBody::Fact(fact) => Some(fact),
+            MemoryBody::Arc(_) | MemoryBody::Profile(_) => None,
         }
     }
 
     pub fn arc(&self) -> Option<&StoryArc> {
         match &self.body {
-            Body::Arc(arc) => Some(arc),
-            Body::Fact(_) | Body::Profile(_) => None,
+            MemoryBody::Arc(arc) => Some(arc),
+            MemoryBody::Fact(_) | MemoryBody::Profile(_) => None,
         }
     }
 
     pub fn profile(&self) -> Option<&Profile> {
         match &self.body {
-            Body::Profile(profile) => Some(profile),
-            Body::Fact(_) | Body::Arc(_) => None,
+            MemoryBody::Profile(profile) => Some(profile),
+            MemoryBody::Fact(_) | MemoryBody::Arc(_) => None,
         }
     }
 }
@@ -176,18 +176,18 @@ impl Memory {
 /// What is remembered, by its kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Body {
+pub enum MemoryBody {
     Fact(Fact),
     Arc(StoryArc),
     Profile(Profile),
 }
 
-impl Body {
-    pub const fn kind(&self) -> Kind {
+impl MemoryBody {
+    pub const fn kind(&self) -> MemoryKind {
         match self {
-            Self::Fact(_) => Kind::Fact,
-            Self::Arc(_) => Kind::Arc,
-            Self::Profile(_) => Kind::Profile,
+            Self::Fact(_) => MemoryKind::Fact,
+            Self::Arc(_) => MemoryKind::Arc,
+            Self::Profile(_) => MemoryKind::Profile,
         }
     }
 
@@ -195,7 +195,7 @@ impl Body {
         Json::of(self)
     }
 
-    /// Reads what [`Body::json`] wrote.
+    /// Reads what [`MemoryBody::json`] wrote.
     pub fn stored(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(Error::internal)
     }
@@ -221,12 +221,12 @@ impl Body {
 
 /// Where a memory came from: every one names the events that it rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct MemorySource {
     pub session: String,
     pub sequences: Vec<u64>,
 }
 
-impl Source {
+impl MemorySource {
     /// Adds sequences of one session to a list of sources, each once and in order. Beyond the limits
     /// the oldest go: provenance shows where to look, it is no second log.
     pub fn add(sources: &mut Vec<Self>, session: &str, sequences: impl IntoIterator<Item = u64>) {
@@ -276,7 +276,7 @@ pub struct Fact {
     #[serde(default)]
     pub category: Category,
     pub confidence: f32,
-    pub sources: Vec<Source>,
+    pub sources: Vec<MemorySource>,
     /// How often it was said again.
     #[serde(default)]
     pub support: u32,
@@ -318,7 +318,7 @@ pub struct StoryArc {
     /// Sentences of the sitting that were not kept as facts; repeated in a later sitting, they are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mentioned: Vec<String>,
-    pub sources: Vec<Source>,
+    pub sources: Vec<MemorySource>,
 }
 
 /// An id derived from its parts, so that a promotion that is carried out twice writes the same row twice.
@@ -360,12 +360,12 @@ pub fn unfenced(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn source() -> Vec<Source> {
-        vec![Source { session: "s".into(), sequences: vec![3] }]
+    fn source() -> Vec<MemorySource> {
+        vec![MemorySource { session: "s".into(), sequences: vec![3] }]
     }
 
-    fn rule(n: usize) -> Rule {
-        Rule {
+    fn rule(n: usize) -> ProfileRule {
+        ProfileRule {
             id: n.to_string(),
             text: format!("rule {n}"),
             confidence: 0.5,
@@ -419,11 +419,11 @@ mod tests {
             sources: source(),
         };
         let profile = Profile { rules: vec![rule(1)], archived_rules: vec![], recall_enabled: true };
-        for body in [Body::Fact(fact), Body::Arc(arc), Body::Profile(profile)] {
+        for body in [MemoryBody::Fact(fact), MemoryBody::Arc(arc), MemoryBody::Profile(profile)] {
             let json = body.json().unwrap();
-            assert_eq!(Body::stored(json.as_str()).unwrap(), body);
+            assert_eq!(MemoryBody::stored(json.as_str()).unwrap(), body);
             assert!(json.as_str().contains(&format!("\"kind\":\"{}\"", body.kind().as_str())));
-            assert_eq!(Kind::parse(body.kind().as_str()), Some(body.kind()));
+            assert_eq!(MemoryKind::parse(body.kind().as_str()), Some(body.kind()));
             assert!(!body.text().is_empty());
         }
     }
@@ -433,12 +433,12 @@ mod tests {
         let mut memory = Memory {
             id: "m".into(),
             owner: Owner::stored("user:a"),
-            body: Body::Profile(Profile { rules: vec![rule(1)], ..Profile::default() }),
+            body: MemoryBody::Profile(Profile { rules: vec![rule(1)], ..Profile::default() }),
             created_at: Timestamp::default(),
             last_referenced_at: Timestamp::default(),
             dormant_at: None,
         };
-        let Body::Profile(profile) = &mut memory.body else { panic!("{memory:?}") };
+        let MemoryBody::Profile(profile) = &mut memory.body else { panic!("{memory:?}") };
         profile.rules[0].text = "Antworte über 東京 in Köln".into();
         assert_eq!(memory.terms(), "antworte uber 東 京 koln");
     }
@@ -447,23 +447,25 @@ mod tests {
     fn an_unknown_category_reads_as_other_and_recall_is_off_unless_asked_for() {
         let fact = r#"{"kind":"fact","subject":"user","predicate":"p","object":"o","quote":"q",
             "category":"astrology","confidence":1,"sources":[],"superseded_by":null}"#;
-        assert!(matches!(Body::stored(fact).unwrap(), Body::Fact(fact) if fact.category == Category::Other));
         assert!(
-            matches!(Body::stored(r#"{"kind":"profile"}"#).unwrap(), Body::Profile(p) if !p.recall_enabled)
+            matches!(MemoryBody::stored(fact).unwrap(), MemoryBody::Fact(fact) if fact.category == Category::Other)
+        );
+        assert!(
+            matches!(MemoryBody::stored(r#"{"kind":"profile"}"#).unwrap(), MemoryBody::Profile(p) if !p.recall_enabled)
         );
     }
 
     #[test]
     fn sources_name_each_sequence_once() {
         let mut sources = source();
-        Source::add(&mut sources, "s", [5, 3, 4]);
-        Source::add(&mut sources, "t", [1]);
+        MemorySource::add(&mut sources, "s", [5, 3, 4]);
+        MemorySource::add(&mut sources, "t", [1]);
         assert_eq!(sources[0].sequences, [3, 4, 5]);
-        assert_eq!(sources[1], Source { session: "t".into(), sequences: vec![1] });
-        Source::add(&mut sources, "t", 0..=limits::SOURCE_SEQUENCES_MAX as u64);
+        assert_eq!(sources[1], MemorySource { session: "t".into(), sequences: vec![1] });
+        MemorySource::add(&mut sources, "t", 0..=limits::SOURCE_SEQUENCES_MAX as u64);
         assert_eq!(sources[1].sequences.len(), limits::SOURCE_SEQUENCES_MAX);
         for n in 0..limits::SOURCES_MAX {
-            Source::add(&mut sources, &format!("u{n}"), [1]);
+            MemorySource::add(&mut sources, &format!("u{n}"), [1]);
         }
         assert_eq!((sources.len(), sources[0].session.as_str()), (limits::SOURCES_MAX, "u0"));
     }

@@ -190,8 +190,8 @@ mod tests {
             (speaker(Role::Member, "alice"), speaker(Role::Guest, "gus"), speaker(Role::Owner, "boss"));
         let keyless = TurnSpeaker::of(&actor(Role::Owner, None), None).unwrap();
         let channel = TurnSpeaker::of(&actor(Role::Channel, Some("alice")), None).unwrap();
-        type Row<'a> = (&'a str, Option<&'a str>, &'a [&'a str], &'a TurnSpeaker, Option<&'a str>);
-        let table: [Row<'_>; 14] = [
+        type OwnerRow<'a> = (&'a str, Option<&'a str>, &'a [&'a str], &'a TurnSpeaker, Option<&'a str>);
+        let table: [OwnerRow<'_>; 14] = [
             ("the holder alone", Some("alice"), &["alice"], &alice, Some("alice")),
             ("the holder, nobody is listed", Some("alice"), &[], &alice, Some("alice")),
             ("the holder with a guest", Some("alice"), &["alice", "gus"], &alice, None),

@@ -7,13 +7,13 @@ use super::words::{fold, is_combining, stands_alone};
 
 /// A text as a row of words.
 #[derive(Debug)]
-pub struct Spoken<'a> {
+pub struct TextWords<'a> {
     pub text: &'a str,
-    pub words: Vec<Word>,
+    pub words: Vec<TextWord>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct TextWord {
     /// Folded: lower case, no accents, no apostrophes.
     pub text: String,
     /// Its byte offset in the text.
@@ -24,9 +24,9 @@ pub struct Word {
     pub clause: usize,
 }
 
-impl<'a> Spoken<'a> {
+impl<'a> TextWords<'a> {
     pub fn of(text: &'a str) -> Self {
-        let mut words: Vec<Word> = Vec::new();
+        let mut words: Vec<TextWord> = Vec::new();
         let (mut sentence, mut clause) = (0, 0);
         let mut open: Option<(String, usize)> = None;
         let mut chars = text.char_indices().peekable();
@@ -42,7 +42,7 @@ impl<'a> Spoken<'a> {
                 continue;
             }
             let mut close = |text: String, start: usize, end: usize| {
-                words.push(Word { text, start, end, sentence, clause });
+                words.push(TextWord { text, start, end, sentence, clause });
             };
             if let Some((text, start)) = open.take() {
                 close(text, start, at);
@@ -59,7 +59,7 @@ impl<'a> Spoken<'a> {
             }
         }
         if let Some((word, start)) = open {
-            words.push(Word { text: word, start, end: text.len(), sentence, clause });
+            words.push(TextWord { text: word, start, end: text.len(), sentence, clause });
         }
         Self { text, words }
     }
@@ -111,7 +111,7 @@ pub struct Phrases<T> {
 
 /// Where a pattern was found: words `at..end`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Hit<'t, T> {
+pub struct PhraseMatch<'t, T> {
     pub at: usize,
     pub end: usize,
     pub what: &'t T,
@@ -126,7 +126,7 @@ impl<T> Phrases<T> {
         for (pattern, what) in patterns {
             let mut words = pattern.split_whitespace().flat_map(|part| match part {
                 "*" => vec!["*".to_owned()],
-                part => Spoken::of(part).words.into_iter().map(|word| word.text).collect(),
+                part => TextWords::of(part).words.into_iter().map(|word| word.text).collect(),
             });
             if let Some(first) = words.next().filter(|first| first != "*") {
                 by_first.entry(first).or_default().push((words.collect(), what));
@@ -136,16 +136,16 @@ impl<T> Phrases<T> {
     }
 
     /// Every match of a pattern, in order; the longest first where several begin.
-    pub fn find<'t>(&'t self, spoken: &Spoken<'_>) -> Vec<Hit<'t, T>> {
+    pub fn find<'t>(&'t self, spoken: &TextWords<'_>) -> Vec<PhraseMatch<'t, T>> {
         (0..spoken.words.len()).flat_map(|at| self.find_at(spoken, at)).collect()
     }
 
     /// The patterns that begin at one word, the longest first.
-    pub fn find_at<'t>(&'t self, spoken: &Spoken<'_>, at: usize) -> Vec<Hit<'t, T>> {
+    pub fn find_at<'t>(&'t self, spoken: &TextWords<'_>, at: usize) -> Vec<PhraseMatch<'t, T>> {
         let Some(word) = spoken.words.get(at) else { return Vec::new() };
         let patterns = self.by_first.get(&word.text).into_iter().flatten();
         let ends = patterns.filter_map(|(rest, what)| {
-            matched(rest, &spoken.words, at + 1, word.sentence).map(|end| Hit { at, end, what })
+            matched(rest, &spoken.words, at + 1, word.sentence).map(|end| PhraseMatch { at, end, what })
         });
         let mut hits: Vec<_> = ends.collect();
         hits.sort_by_key(|hit| std::cmp::Reverse(hit.end));
@@ -154,7 +154,7 @@ impl<T> Phrases<T> {
 }
 
 /// The end of the pattern if it matches at `at`, in this sentence.
-fn matched(pattern: &[String], words: &[Word], at: usize, sentence: usize) -> Option<usize> {
+fn matched(pattern: &[String], words: &[TextWord], at: usize, sentence: usize) -> Option<usize> {
     match pattern.split_first() {
         None => Some(at),
         Some((gap, rest)) if gap == "*" => {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_text_is_split_into_folded_words_sentences_and_clauses() {
-        let spoken = Spoken::of("Don’t go, Zoë. I'm at v1.5!  了解");
+        let spoken = TextWords::of("Don’t go, Zoë. I'm at v1.5!  了解");
         let words: Vec<_> =
             spoken.words.iter().map(|word| (word.text.as_str(), word.sentence, word.clause)).collect();
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn every_word_stands_where_it_says_in_any_text(text in "\\PC{0,200}|[a-zé'’ .?!,了\n]{0,200}") {
-            let spoken = Spoken::of(&text);
+            let spoken = TextWords::of(&text);
             for (at, word) in spoken.words.iter().enumerate() {
                 proptest::prop_assert!(!text[word.start..word.end].is_empty());
                 proptest::prop_assert!(spoken.sentence_around(at).contains(&text[word.start..word.end]));
@@ -223,7 +223,7 @@ mod tests {
             ("", &[]),
         ];
         for (text, expected) in table {
-            let spoken = Spoken::of(text);
+            let spoken = TextWords::of(text);
             let found: Vec<_> = phrases.find(&spoken).iter().map(|hit| *hit.what).collect();
             assert_eq!(found, expected, "{text}");
         }

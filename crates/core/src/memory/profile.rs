@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Owner, Source, derived_id};
+use super::{MemorySource, Owner, derived_id};
 use crate::limits;
 
 /// How a person wants to be talked to. Its rules always apply.
@@ -11,15 +11,15 @@ use crate::limits;
 #[serde(default)]
 pub struct Profile {
     /// Active rules, oldest first.
-    pub rules: Vec<Rule>,
-    pub archived_rules: Vec<Rule>,
+    pub rules: Vec<ProfileRule>,
+    pub archived_rules: Vec<ProfileRule>,
     /// Off: the agent does not bring up the past unasked.
     pub recall_enabled: bool,
 }
 
 impl Profile {
     /// Takes a rule in. Beyond the limit the oldest one is archived.
-    pub fn add(&mut self, rule: Rule) {
+    pub fn add(&mut self, rule: ProfileRule) {
         self.rules.push(rule);
         while self.rules.len() > limits::RULES_MAX {
             self.archive(0);
@@ -45,12 +45,12 @@ impl Profile {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct ProfileRule {
     pub id: String,
     pub text: String,
     pub confidence: f32,
     pub quotes: Vec<String>,
-    pub sources: Vec<Source>,
+    pub sources: Vec<MemorySource>,
 }
 
 /// The id of the one profile that an owner has.
@@ -62,8 +62,8 @@ pub fn profile_id(owner: &Owner) -> String {
 mod tests {
     use super::*;
 
-    fn rule(n: usize) -> Rule {
-        Rule {
+    fn rule(n: usize) -> ProfileRule {
+        ProfileRule {
             id: n.to_string(),
             text: format!("rule {n}"),
             confidence: 0.5,

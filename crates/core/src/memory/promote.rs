@@ -2,22 +2,22 @@
 //! said once is kept only if an earlier sitting or memory holds it too; a person who asked not to be remembered is
 //! not.
 
-use super::candidate::{Buffer, Candidate, Hold, What};
+use super::candidate::{Buffer, Candidate, CandidateContent, KeepCondition};
 use super::command;
-use super::control::{Command, Which};
+use super::control::{Command, MemorySelector};
 use super::extract::extract;
-use super::phrase::Spoken;
-use super::words::{self, Set};
-use super::{Category, Fact, Memory, Owner, Rule, SELF, Source, clip, derived_id};
+use super::phrase::TextWords;
+use super::words::{self, WordSet};
+use super::{Category, Fact, Memory, MemorySource, Owner, ProfileRule, SELF, clip, derived_id};
 use crate::limits;
 
 /// The input of the decision beside the buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct Sitting<'a> {
+pub struct SittingReview<'a> {
     pub owner: &'a Owner,
     pub session: &'a str,
     /// The user's messages of this sitting, in order.
-    pub turns: &'a [Turn<'a>],
+    pub turns: &'a [ReviewedTurn<'a>],
     /// What the owner's memory holds from before.
     pub memories: &'a [Memory],
     /// What the user said in earlier sittings, as far as it was loaded.
@@ -25,16 +25,16 @@ pub struct Sitting<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Turn<'a> {
+pub struct ReviewedTurn<'a> {
     pub sequence: u64,
     pub text: &'a str,
 }
 
 /// The memories to be kept; [`super::reconcile`] merges them with the known ones.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Promoted {
+pub struct Promotion {
     pub facts: Vec<Fact>,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ProfileRule>,
 }
 
 /// Two candidates are similar if half of their words are shared, or this many.
@@ -46,14 +46,14 @@ const SUPPORT_SURE: usize = 3;
 const CONFIDENCE_SURE: f32 = 0.95;
 const CONFIDENCE_PER_TURN: f32 = 0.05;
 
-pub fn promote(buffer: &Buffer, sitting: &Sitting<'_>) -> Promoted {
+pub fn promote(buffer: &Buffer, sitting: &SittingReview<'_>) -> Promotion {
     let commands: Vec<Command> =
         sitting.turns.iter().filter_map(|turn| command::read(turn.text, None)).collect();
     if buffer.emptied || commands.contains(&Command::DontSave) {
-        return Promoted::default();
+        return Promotion::default();
     }
-    let turns: Vec<Set> = sitting.turns.iter().map(|turn| words::set(turn.text)).collect();
-    let mut promoted = Promoted::default();
+    let turns: Vec<WordSet> = sitting.turns.iter().map(|turn| words::set(turn.text)).collect();
+    let mut promoted = Promotion::default();
     for cluster in clusters(&buffer.candidates) {
         if commands.iter().any(|command| cluster.is_unwanted(command)) {
             continue;
@@ -62,14 +62,14 @@ pub fn promote(buffer: &Buffer, sitting: &Sitting<'_>) -> Promoted {
         let mentioned = turns.iter().filter(|turn| mentions(turn, &cluster.object)).count();
         let known = || is_known_from_before(&cluster, sitting);
         match &cluster.best().what {
-            What::Fact { .. } => {
+            CandidateContent::Fact { .. } => {
                 // A low view of oneself counts only where it was stated, not where it was spoken of.
                 let support = if cluster.needs_repetition() { stated } else { stated.max(mentioned) };
                 if support >= SUPPORT_MIN || (support == 1 && known()) {
                     promoted.facts.extend(cluster.fact(sitting, support));
                 }
             }
-            What::Rule { text } => {
+            CandidateContent::Rule { text } => {
                 let support = stated.max(mentioned);
                 if support >= SUPPORT_MIN {
                     promoted.rules.push(cluster.rule(sitting, text, support));
@@ -84,11 +84,12 @@ pub fn promote(buffer: &Buffer, sitting: &Sitting<'_>) -> Promoted {
 
 /// Sentences of a sitting that stated something and became no fact: if the person repeats one in a later sitting, it
 /// counts as said before. The newest few, each once.
-pub fn unkept(buffer: &Buffer, promoted: &Promoted) -> Vec<String> {
+pub fn unkept(buffer: &Buffer, promoted: &Promotion) -> Vec<String> {
     let mut quotes: Vec<String> = Vec::new();
     for candidate in buffer.candidates.iter().rev() {
         let is_kept = promoted.facts.iter().any(|fact| fact.quote == candidate.quote);
-        let is_fact = matches!(candidate.what, What::Fact { .. }) && candidate.hold == Hold::AtEnd;
+        let is_fact =
+            matches!(candidate.what, CandidateContent::Fact { .. }) && candidate.hold == KeepCondition::AtEnd;
         if is_fact && !is_kept && !quotes.contains(&candidate.quote) && quotes.len() < limits::MENTIONED_MAX {
             quotes.push(candidate.quote.clone());
         }
@@ -98,15 +99,15 @@ pub fn unkept(buffer: &Buffer, promoted: &Promoted) -> Vec<String> {
 
 /// The memories of what a person asked to be remembered at once: the facts and rules that it states, or else the
 /// words themselves.
-pub fn remember(text: &str, owner: &Owner, session: &str, sequence: u64) -> Promoted {
+pub fn remember(text: &str, owner: &Owner, session: &str, sequence: u64) -> Promotion {
     let mut candidates = extract(text, sequence);
     for candidate in &mut candidates {
         candidate.confidence = 1.0;
-        candidate.hold = Hold::AtEnd;
+        candidate.hold = KeepCondition::AtEnd;
     }
     if candidates.is_empty() {
         candidates.push(Candidate {
-            what: What::Fact {
+            what: CandidateContent::Fact {
                 subject: SELF.into(),
                 predicate: NOTED.into(),
                 object: clip(text, limits::OBJECT_CHARS_MAX),
@@ -115,15 +116,15 @@ pub fn remember(text: &str, owner: &Owner, session: &str, sequence: u64) -> Prom
             quote: clip(text, limits::QUOTE_CHARS_MAX),
             confidence: 1.0,
             sequence,
-            hold: Hold::AtEnd,
+            hold: KeepCondition::AtEnd,
         });
     }
-    let sitting = Sitting { owner, session, turns: &[], memories: &[], earlier: &[] };
-    let mut promoted = Promoted::default();
+    let sitting = SittingReview { owner, session, turns: &[], memories: &[], earlier: &[] };
+    let mut promoted = Promotion::default();
     for cluster in clusters(&candidates) {
         match &cluster.best().what {
-            What::Fact { .. } => promoted.facts.extend(cluster.fact(&sitting, 1)),
-            What::Rule { text } => promoted.rules.push(cluster.rule(&sitting, text, 1)),
+            CandidateContent::Fact { .. } => promoted.facts.extend(cluster.fact(&sitting, 1)),
+            CandidateContent::Rule { text } => promoted.rules.push(cluster.rule(&sitting, text, 1)),
         }
     }
     promoted
@@ -135,8 +136,8 @@ const NOTED: &str = "noted";
 /// Candidates that say the same.
 struct Cluster<'a> {
     members: Vec<&'a Candidate>,
-    all: Set,
-    object: Set,
+    all: WordSet,
+    object: WordSet,
 }
 
 fn clusters(candidates: &[Candidate]) -> Vec<Cluster<'_>> {
@@ -154,48 +155,49 @@ fn clusters(candidates: &[Candidate]) -> Vec<Cluster<'_>> {
     clusters
 }
 
-fn same_matter(a: &What, b: &What) -> bool {
+fn same_matter(a: &CandidateContent, b: &CandidateContent) -> bool {
     match (a, b) {
-        (What::Fact { subject: a, .. }, What::Fact { subject: b, .. }) => a == b,
-        (What::Rule { text: a }, What::Rule { text: b }) => negates(a) == negates(b),
-        (What::Fact { .. }, What::Rule { .. }) | (What::Rule { .. }, What::Fact { .. }) => false,
+        (CandidateContent::Fact { subject: a, .. }, CandidateContent::Fact { subject: b, .. }) => a == b,
+        (CandidateContent::Rule { text: a }, CandidateContent::Rule { text: b }) => negates(a) == negates(b),
+        (CandidateContent::Fact { .. }, CandidateContent::Rule { .. })
+        | (CandidateContent::Rule { .. }, CandidateContent::Fact { .. }) => false,
     }
 }
 
-fn object_words(what: &What) -> Set {
+fn object_words(what: &CandidateContent) -> WordSet {
     match what {
-        What::Fact { object, .. } => words::set(object),
-        What::Rule { text } => words::set(text),
+        CandidateContent::Fact { object, .. } => words::set(object),
+        CandidateContent::Rule { text } => words::set(text),
     }
 }
 
 /// Whether the words of a turn name all of an object, or two of its words.
-fn mentions(turn: &Set, object: &Set) -> bool {
+fn mentions(turn: &WordSet, object: &WordSet) -> bool {
     !object.is_empty() && (object.is_subset(turn) || words::shared(turn, object) >= 2)
 }
 
-pub(super) fn alike(a: &Set, b: &Set) -> bool {
+pub(super) fn alike(a: &WordSet, b: &WordSet) -> bool {
     words::jaccard(a, b) >= ALIKE_JACCARD_MIN || words::shared(a, b) >= ALIKE_SHARED_MIN
 }
 
 /// "Never" and "always" may differ in this one word alone.
 pub(super) fn negates(text: &str) -> bool {
-    Spoken::of(text).words.iter().any(|word| words::is_negation(&word.text))
+    TextWords::of(text).words.iter().any(|word| words::is_negation(&word.text))
 }
 
-fn is_known_from_before(cluster: &Cluster<'_>, sitting: &Sitting<'_>) -> bool {
+fn is_known_from_before(cluster: &Cluster<'_>, sitting: &SittingReview<'_>) -> bool {
     let in_memory =
         sitting.memories.iter().any(|memory| mentions(&words::set(&memory.text()), &cluster.object));
     in_memory || sitting.earlier.iter().any(|text| mentions(&words::set(text), &cluster.object))
 }
 
 /// A preference about how to be answered is better kept as a rule.
-fn guides_the_same(fact: &Fact, rule: &Rule) -> bool {
+fn guides_the_same(fact: &Fact, rule: &ProfileRule) -> bool {
     fact.category == Category::Preference && mentions(&words::set(&rule.text), &words::set(&fact.object))
 }
 
 impl<'a> Cluster<'a> {
-    fn is_alike(&self, all: &Set, object: &Set) -> bool {
+    fn is_alike(&self, all: &WordSet, object: &WordSet) -> bool {
         alike(&self.all, all) && words::shared(&self.object, object) > 0
     }
 
@@ -207,7 +209,7 @@ impl<'a> Cluster<'a> {
     }
 
     fn needs_repetition(&self) -> bool {
-        self.members.iter().any(|one| one.hold == Hold::NeedsRepetition)
+        self.members.iter().any(|one| one.hold == KeepCondition::NeedsRepetition)
     }
 
     fn sequences(&self) -> Vec<u64> {
@@ -221,14 +223,14 @@ impl<'a> Cluster<'a> {
     fn is_unwanted(&self, command: &Command) -> bool {
         match command {
             Command::ForgetEverything(_) => true,
-            Command::Forget(Which::Query(query)) => mentions(&words::set(query), &self.object),
+            Command::Forget(MemorySelector::Query(query)) => mentions(&words::set(query), &self.object),
             _ => false,
         }
     }
 
-    fn sources(&self, sitting: &Sitting<'_>) -> Vec<Source> {
+    fn sources(&self, sitting: &SittingReview<'_>) -> Vec<MemorySource> {
         let mut sources = Vec::new();
-        Source::add(&mut sources, sitting.session, self.sequences());
+        MemorySource::add(&mut sources, sitting.session, self.sequences());
         sources
     }
 
@@ -236,9 +238,9 @@ impl<'a> Cluster<'a> {
         (self.best().confidence + CONFIDENCE_PER_TURN * (support.saturating_sub(1)) as f32).clamp(0.0, 1.0)
     }
 
-    fn fact(&self, sitting: &Sitting<'_>, support: usize) -> Option<Fact> {
+    fn fact(&self, sitting: &SittingReview<'_>, support: usize) -> Option<Fact> {
         let best = self.best();
-        let What::Fact { subject, predicate, object, category } = &best.what else { return None };
+        let CandidateContent::Fact { subject, predicate, object, category } = &best.what else { return None };
         Some(Fact {
             subject: subject.clone(),
             predicate: predicate.clone(),
@@ -252,7 +254,7 @@ impl<'a> Cluster<'a> {
         })
     }
 
-    fn rule(&self, sitting: &Sitting<'_>, text: &str, support: usize) -> Rule {
+    fn rule(&self, sitting: &SittingReview<'_>, text: &str, support: usize) -> ProfileRule {
         let mut quotes: Vec<String> = Vec::new();
         for quote in self.members.iter().map(|one| &one.quote) {
             if quotes.len() < limits::RULE_QUOTES_MAX && !quotes.contains(quote) {
@@ -261,7 +263,7 @@ impl<'a> Cluster<'a> {
         }
         let sure = support >= SUPPORT_SURE;
         let said: Vec<String> = words::set(text).into_iter().collect();
-        Rule {
+        ProfileRule {
             id: derived_id(&["rule", sitting.owner.as_str(), &said.join(" ")]),
             text: text.to_owned(),
             confidence: if sure { CONFIDENCE_SURE } else { self.confidence(support).min(CONFIDENCE_SURE) },
@@ -274,22 +276,22 @@ impl<'a> Cluster<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Body;
+    use crate::memory::MemoryBody;
     use crate::time::Timestamp;
 
     /// Ends a sitting of these turns: extracts, holds and promotes.
-    fn end(turns: &[&str], memories: &[Memory], earlier: &[&str]) -> Promoted {
+    fn end(turns: &[&str], memories: &[Memory], earlier: &[&str]) -> Promotion {
         let owner = Owner::stored("user:a");
         let turns: Vec<_> =
-            turns.iter().enumerate().map(|(n, text)| Turn { sequence: n as u64 + 1, text }).collect();
+            turns.iter().enumerate().map(|(n, text)| ReviewedTurn { sequence: n as u64 + 1, text }).collect();
         let mut buffer = Buffer::default();
         for turn in &turns {
             buffer.hold(extract(turn.text, turn.sequence));
         }
-        promote(&buffer, &Sitting { owner: &owner, session: "s", turns: &turns, memories, earlier })
+        promote(&buffer, &SittingReview { owner: &owner, session: "s", turns: &turns, memories, earlier })
     }
 
-    fn objects(promoted: &Promoted) -> Vec<&str> {
+    fn objects(promoted: &Promotion) -> Vec<&str> {
         promoted.facts.iter().map(|fact| fact.object.as_str()).collect()
     }
 
@@ -299,7 +301,7 @@ mod tests {
         Memory {
             id: "m".into(),
             owner: Owner::stored("user:a"),
-            body: Body::Fact(fact),
+            body: MemoryBody::Fact(fact),
             created_at: Timestamp::default(),
             last_referenced_at: Timestamp::default(),
             dormant_at: None,
@@ -308,8 +310,8 @@ mod tests {
 
     #[test]
     fn support_decides_what_is_kept() {
-        type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
-        let table: [Row<'_>; 12] = [
+        type PromotionRow<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+        let table: [PromotionRow<'_>; 12] = [
             ("said once", &["I live in Graz", "Nice weather"], &[], &[]),
             ("said twice", &["I live in Graz", "As I said, I live in Graz"], &[], &["Graz"]),
             ("said twice in one turn", &["I live in Graz. Yes, I live in Graz."], &[], &[]),
@@ -352,13 +354,14 @@ mod tests {
     #[test]
     fn a_turn_that_asked_not_to_save_drops_everything() {
         let turns = ["I live in Graz", "I live in Graz", "Don't save this"];
-        assert_eq!(end(&turns, &[], &[]), Promoted::default());
+        assert_eq!(end(&turns, &[], &[]), Promotion::default());
         let mut buffer = Buffer::default();
         buffer.hold(extract(turns[0], 1));
         buffer.emptied = true;
         let owner = Owner::stored("user:a");
-        let sitting = Sitting { owner: &owner, session: "s", turns: &[], memories: &[], earlier: &["Graz"] };
-        assert_eq!(promote(&buffer, &sitting), Promoted::default());
+        let sitting =
+            SittingReview { owner: &owner, session: "s", turns: &[], memories: &[], earlier: &["Graz"] };
+        assert_eq!(promote(&buffer, &sitting), Promotion::default());
     }
 
     #[test]
@@ -367,7 +370,7 @@ mod tests {
             ["I live in Graz", "I live in Graz, I love tea", "I love tea", "Forget that I live in Graz"];
         assert_eq!(objects(&end(&turns, &[], &[])), ["tea"]);
         let turns = ["I live in Graz", "I live in Graz", "Forget everything"];
-        assert_eq!(end(&turns, &[], &[]), Promoted::default());
+        assert_eq!(end(&turns, &[], &[]), Promotion::default());
     }
 
     #[test]
@@ -379,7 +382,7 @@ mod tests {
         let promoted = end(&turns, &[], &[]);
         let subjects: Vec<_> = promoted.facts.iter().map(|fact| fact.subject.as_str()).collect();
         assert_eq!(subjects, [SELF, "sister"]);
-        assert_eq!(promoted.facts[0].sources, [Source { session: "s".into(), sequences: vec![1, 2] }]);
+        assert_eq!(promoted.facts[0].sources, [MemorySource { session: "s".into(), sequences: vec![1, 2] }]);
     }
 
     #[test]
@@ -398,7 +401,7 @@ mod tests {
         let kept = |text| remember(text, &owner, "s", 9);
         let read = kept("I live in Graz").facts;
         assert_eq!((read[0].predicate.as_str(), read[0].object.as_str()), ("lives_in", "Graz"));
-        assert_eq!(read[0].sources, [Source { session: "s".into(), sequences: vec![9] }]);
+        assert_eq!(read[0].sources, [MemorySource { session: "s".into(), sequences: vec![9] }]);
         let plain = kept("the key is under the mat").facts;
         assert_eq!(
             (plain[0].predicate.as_str(), plain[0].object.as_str()),

@@ -3,21 +3,21 @@
 //! other's scale.
 //!
 //! With recall off the agent does not forget, but stays discreet: the memories then follow a line that says so, and
-//! [`Recalled::may_bring_up`] is false.
+//! [`RecalledMemories::may_bring_up`] is false.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::phrase::{Phrases, Spoken};
-use super::words::{self, Set};
-use super::{Memory, Rule, clip};
+use super::phrase::{Phrases, TextWords};
+use super::words::{self, WordSet};
+use super::{Memory, ProfileRule, clip};
 use crate::limits;
 use crate::time::Timestamp;
 
 /// The turn for which something is recalled.
 #[derive(Clone, Copy, Debug)]
-pub struct Occasion<'a> {
+pub struct RecallOccasion<'a> {
     pub message: &'a str,
     /// The first turn of a sitting is also given the last sitting's arc, however old.
     pub first_turn: bool,
@@ -26,8 +26,8 @@ pub struct Occasion<'a> {
 
 /// What goes into the prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Recalled {
-    pub rules: Vec<Rule>,
+pub struct RecalledMemories {
+    pub rules: Vec<ProfileRule>,
     pub facts: Vec<Memory>,
     pub arcs: Vec<Memory>,
     /// The last sitting, on the first turn of a new one.
@@ -38,7 +38,7 @@ pub struct Recalled {
 
 /// Picks from the memories that a store found for this message, with the owner's profile and latest arc among them.
 /// `dense` ranks ids by embedding similarity, the best first; it is empty where there are no embeddings.
-pub fn recall(occasion: &Occasion<'_>, memories: &[Memory], dense: &[String]) -> Recalled {
+pub fn recall(occasion: &RecallOccasion<'_>, memories: &[Memory], dense: &[String]) -> RecalledMemories {
     let active = || memories.iter().filter(|memory| memory.is_active());
     let profile = active().find_map(Memory::profile);
     let latest = active().filter(|memory| memory.arc().is_some()).max_by_key(|memory| ended_at(memory));
@@ -51,7 +51,7 @@ pub fn recall(occasion: &Occasion<'_>, memories: &[Memory], dense: &[String]) ->
     let since = occasion.now.minus(ARC_AGE_MAX);
     let recent = |memory: &&Memory| ended_at(memory) >= Some(since);
     let repeated = |memory: &&Memory| catch_up.is_some_and(|last| last.id == memory.id);
-    Recalled {
+    RecalledMemories {
         rules: profile.map(|profile| profile.rules.clone()).unwrap_or_default(),
         facts: ranked()
             .filter(|memory| memory.fact().is_some())
@@ -79,7 +79,7 @@ const HIT_OVERLAP_MIN: f32 = 0.33;
 const RRF_K: f32 = 60.0;
 
 /// Whether a text matches a query by its words.
-pub fn is_hit(query: &Set, text: &Set) -> bool {
+pub fn is_hit(query: &WordSet, text: &WordSet) -> bool {
     !query.is_empty() && words::overlap(query, text) >= HIT_OVERLAP_MIN
 }
 
@@ -118,7 +118,7 @@ pub fn fuse<'i>(lists: impl IntoIterator<Item = Vec<&'i str>>) -> Vec<&'i str> {
 
 /// Whether the message itself speaks of what was said before, or asks about the person who asks.
 pub fn asks_for_the_past(message: &str) -> bool {
-    let spoken = Spoken::of(message);
+    let spoken = TextWords::of(message);
     if !PAST.find(&spoken).is_empty() {
         return true;
     }
@@ -153,7 +153,7 @@ fn ended_at(memory: &Memory) -> Option<Timestamp> {
     memory.arc().map(|arc| arc.ended_at)
 }
 
-impl Recalled {
+impl RecalledMemories {
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.memories().next().is_none()
     }
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use crate::memory::promote::remember;
     use crate::memory::reconcile::{with_recall, with_rules};
-    use crate::memory::{Body, Owner, Source, StoryArc};
+    use crate::memory::{MemoryBody, MemorySource, Owner, StoryArc};
 
     const DAY: Duration = Duration::from_secs(86_400);
 
@@ -238,7 +238,7 @@ mod tests {
         Owner::stored("user:a")
     }
 
-    fn memory(id: &str, body: Body) -> Memory {
+    fn memory(id: &str, body: MemoryBody) -> Memory {
         let at = now().minus(DAY);
         Memory {
             id: id.into(),
@@ -251,14 +251,14 @@ mod tests {
     }
 
     fn fact(id: &str, text: &str) -> Memory {
-        memory(id, Body::Fact(remember(text, &owner(), "s", 1).facts.remove(0)))
+        memory(id, MemoryBody::Fact(remember(text, &owner(), "s", 1).facts.remove(0)))
     }
 
     fn arc(id: &str, summary: &str, days_ago: u32) -> Memory {
         let ended_at = now().minus(DAY * days_ago);
         memory(
             id,
-            Body::Arc(StoryArc {
+            MemoryBody::Arc(StoryArc {
                 session: "s".into(),
                 started_at: ended_at,
                 ended_at,
@@ -272,7 +272,7 @@ mod tests {
                 approach: None,
                 crisis_level_max: 0,
                 mentioned: Vec::new(),
-                sources: vec![Source { session: "s".into(), sequences: vec![1] }],
+                sources: vec![MemorySource { session: "s".into(), sequences: vec![1] }],
             }),
         )
     }
@@ -281,8 +281,8 @@ mod tests {
         memories.iter().map(|memory| memory.id.as_str()).collect()
     }
 
-    fn on(message: &str) -> Occasion<'_> {
-        Occasion { message, first_turn: false, now: now() }
+    fn on(message: &str) -> RecallOccasion<'_> {
+        RecallOccasion { message, first_turn: false, now: now() }
     }
 
     #[test]
@@ -340,12 +340,12 @@ mod tests {
     #[test]
     fn the_first_turn_hears_of_the_last_sitting_however_old() {
         let memories = [arc("a", "Talked about tea.", 400), arc("b", "Talked about work.", 300)];
-        let hello = recall(&Occasion { first_turn: true, ..on("Hey") }, &memories, &[]);
+        let hello = recall(&RecallOccasion { first_turn: true, ..on("Hey") }, &memories, &[]);
         assert_eq!(hello.catch_up.as_ref().map(|arc| arc.id.as_str()), Some("b"));
         assert_eq!(hello.lines()[1..], ["The last sitting:", "- 2026-01-20: Talked about work."]);
         assert!(recall(&on("Hey"), &memories, &[]).is_empty());
         let recent = [arc("a", "Talked about tea.", 1)];
-        let tea = recall(&Occasion { first_turn: true, ..on("tea") }, &recent, &[]);
+        let tea = recall(&RecallOccasion { first_turn: true, ..on("tea") }, &recent, &[]);
         assert!(tea.catch_up.is_some() && tea.arcs.is_empty(), "told once");
     }
 

@@ -1,15 +1,15 @@
 //! Merges promoted memories into the known ones: repeated, contradicted or new. Every step can be taken twice with
 //! the same effect as once, since an end that failed is tried again.
 
-use super::promote::{Promoted, alike, negates};
+use super::promote::{Promotion, alike, negates};
 use super::words;
-use super::{Body, Fact, Memory, Owner, Profile, Rule, Source, derived_id, profile_id};
+use super::{Fact, Memory, MemoryBody, MemorySource, Owner, Profile, ProfileRule, derived_id, profile_id};
 use crate::limits;
 use crate::time::Timestamp;
 
 /// What a new fact does to the known ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum FactChange {
     /// It is known: count it once more.
     Bump(String),
     /// It replaces these.
@@ -20,7 +20,7 @@ pub enum Step {
 }
 
 /// The step of a fact among the owner's active facts.
-pub fn step(fact: &Fact, active: &[Memory]) -> Step {
+pub fn step(fact: &Fact, active: &[Memory]) -> FactChange {
     let related = || {
         active
             .iter()
@@ -31,18 +31,18 @@ pub fn step(fact: &Fact, active: &[Memory]) -> Step {
     let said_again =
         related().find(|(_, known)| known.predicate == fact.predicate && same_object(known, fact));
     if let Some((memory, _)) = said_again {
-        return Step::Bump(memory.id.clone());
+        return FactChange::Bump(memory.id.clone());
     }
     let contradicted = related().filter(|(_, known)| {
         let other_value = known.predicate == fact.predicate && is_single_valued(&fact.predicate);
         other_value || (are_opposites(&known.predicate, &fact.predicate) && same_object(known, fact))
     });
     let old: Vec<String> = contradicted.map(|(memory, _)| memory.id.clone()).collect();
-    if old.is_empty() { Step::Coexist } else { Step::Supersede { old } }
+    if old.is_empty() { FactChange::Coexist } else { FactChange::Supersede { old } }
 }
 
 /// The memories to write, given all that the owner has.
-pub fn reconcile(owner: &Owner, promoted: Promoted, known: &[Memory], now: Timestamp) -> Vec<Memory> {
+pub fn reconcile(owner: &Owner, promoted: Promotion, known: &[Memory], now: Timestamp) -> Vec<Memory> {
     let mut facts: Vec<Memory> = known.iter().filter(|memory| memory.fact().is_some()).cloned().collect();
     let mut put: Vec<String> = Vec::new();
     for fact in promoted.facts {
@@ -51,7 +51,7 @@ pub fn reconcile(owner: &Owner, promoted: Promoted, known: &[Memory], now: Times
             continue;
         }
         match step(&fact, &facts) {
-            Step::Bump(id) => {
+            FactChange::Bump(id) => {
                 if let Some(memory) = facts.iter_mut().find(|memory| memory.id == id)
                     && bump(memory, &fact, now)
                 {
@@ -59,22 +59,22 @@ pub fn reconcile(owner: &Owner, promoted: Promoted, known: &[Memory], now: Times
                 }
                 continue;
             }
-            Step::Supersede { old } => {
+            FactChange::Supersede { old } => {
                 for memory in facts.iter_mut().filter(|memory| old.contains(&memory.id)) {
                     memory.dormant_at = Some(now);
-                    if let Body::Fact(known) = &mut memory.body {
+                    if let MemoryBody::Fact(known) = &mut memory.body {
                         known.superseded_by = Some(id.clone());
                     }
                 }
                 put.extend(old);
             }
-            Step::Coexist => {}
+            FactChange::Coexist => {}
         }
         put.push(id.clone());
         facts.push(Memory {
             id,
             owner: owner.clone(),
-            body: Body::Fact(fact),
+            body: MemoryBody::Fact(fact),
             created_at: now,
             last_referenced_at: now,
             dormant_at: None,
@@ -90,7 +90,7 @@ pub fn reconcile(owner: &Owner, promoted: Promoted, known: &[Memory], now: Times
 pub fn with_rules(
     owner: &Owner,
     current: Option<&Memory>,
-    rules: Vec<Rule>,
+    rules: Vec<ProfileRule>,
     now: Timestamp,
 ) -> Option<Memory> {
     let before = current.and_then(Memory::profile).cloned().unwrap_or_default();
@@ -140,19 +140,19 @@ fn profile_memory(owner: &Owner, current: Option<&Memory>, profile: Profile, now
     Memory {
         id: profile_id(owner),
         owner: owner.clone(),
-        body: Body::Profile(profile),
+        body: MemoryBody::Profile(profile),
         created_at: current.map_or(now, |memory| memory.created_at),
         last_referenced_at: now,
         dormant_at: None,
     }
 }
 
-fn said_again(known: &mut Rule, rule: Rule) {
+fn said_again(known: &mut ProfileRule, rule: ProfileRule) {
     if covers(&known.sources, &rule.sources) {
         return;
     }
     for source in rule.sources {
-        Source::add(&mut known.sources, &source.session, source.sequences);
+        MemorySource::add(&mut known.sources, &source.session, source.sequences);
     }
     known.confidence = known.confidence.max(rule.confidence);
     for quote in rule.quotes {
@@ -164,12 +164,12 @@ fn said_again(known: &mut Rule, rule: Rule) {
 
 /// Counts a fact once more; returns whether that was new.
 fn bump(memory: &mut Memory, fact: &Fact, now: Timestamp) -> bool {
-    let Body::Fact(known) = &mut memory.body else { return false };
+    let MemoryBody::Fact(known) = &mut memory.body else { return false };
     if covers(&known.sources, &fact.sources) {
         return false;
     }
     for source in &fact.sources {
-        Source::add(&mut known.sources, &source.session, source.sequences.iter().copied());
+        MemorySource::add(&mut known.sources, &source.session, source.sequences.iter().copied());
     }
     known.support = known.support.saturating_add(1);
     known.confidence = (known.confidence.max(fact.confidence) + BUMP_CONFIDENCE).min(1.0);
@@ -179,7 +179,7 @@ fn bump(memory: &mut Memory, fact: &Fact, now: Timestamp) -> bool {
 
 const BUMP_CONFIDENCE: f32 = 0.05;
 
-fn covers(known: &[Source], new: &[Source]) -> bool {
+fn covers(known: &[MemorySource], new: &[MemorySource]) -> bool {
     new.iter().all(|source| {
         let here = known.iter().find(|one| one.session == source.session);
         here.is_some_and(|here| source.sequences.iter().all(|sequence| here.sequences.contains(sequence)))
@@ -226,7 +226,7 @@ mod tests {
         Owner::stored("user:a")
     }
 
-    fn said(text: &str, sequence: u64) -> Promoted {
+    fn said(text: &str, sequence: u64) -> Promotion {
         remember(text, &owner(), "s", sequence)
     }
 
@@ -284,7 +284,7 @@ mod tests {
         let [old, new] = known.as_slice() else { panic!("{known:?}") };
         assert_eq!(old.dormant_at, Some(NOW));
         assert_eq!(old.fact().unwrap().superseded_by.as_deref(), Some(new.id.as_str()));
-        assert_eq!(step(new.fact().unwrap(), &known), Step::Bump(new.id.clone()));
+        assert_eq!(step(new.fact().unwrap(), &known), FactChange::Bump(new.id.clone()));
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
     fn a_rule_to_the_contrary_archives_the_old_one() {
         let known = after(&["Always answer in German", "Never answer in German"]);
         let profile = known[0].profile().unwrap();
-        let texts = |rules: &[Rule]| rules.iter().map(|rule| rule.text.clone()).collect::<Vec<_>>();
+        let texts = |rules: &[ProfileRule]| rules.iter().map(|rule| rule.text.clone()).collect::<Vec<_>>();
         assert_eq!(texts(&profile.rules), ["Never answer in German"]);
         assert_eq!(texts(&profile.archived_rules), ["Always answer in German"]);
     }

@@ -2,7 +2,7 @@
 
 use crate::ids::TenantId;
 use crate::memory::vector::Vector;
-use crate::memory::{Kind, Memory, Owner};
+use crate::memory::{Memory, MemoryKind, Owner};
 use crate::session::query::Page;
 use crate::store::{MemoryQuery, StoreFuture, VectorQuery, Vectors};
 
@@ -19,7 +19,7 @@ pub trait MemoryStore {
         &'a self,
         tenant: &'a TenantId,
         owner: &'a Owner,
-        kind: Kind,
+        kind: MemoryKind,
     ) -> StoreFuture<'a, u64>;
 }
 

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 
-use super::phrase::Spoken;
+use super::phrase::TextWords;
 use super::themes::{ARTICLES, MOODS, NEUTRAL, RELIEVED, RESOLVED, SOFTENED, THEMES, TO_DO};
-use super::{Source, StoryArc, clip, words};
+use super::{MemorySource, StoryArc, clip, words};
 use crate::limits;
 use crate::time::Timestamp;
 
@@ -27,7 +27,7 @@ pub struct Summary {
 
 /// The facts about the sitting that only the server knows.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub struct SittingFacts {
     pub session: String,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
@@ -39,9 +39,9 @@ pub struct Frame {
 }
 
 impl Summary {
-    pub fn into_arc(self, frame: Frame) -> StoryArc {
+    pub fn into_arc(self, frame: SittingFacts) -> StoryArc {
         let mut sources = Vec::new();
-        Source::add(&mut sources, &frame.session, frame.sequences);
+        MemorySource::add(&mut sources, &frame.session, frame.sequences);
         StoryArc {
             session: frame.session,
             started_at: frame.started_at,
@@ -94,7 +94,7 @@ pub fn summarise(transcript: &[Line<'_>]) -> Option<Summary> {
 
 /// A model's answer when it was asked to summarise a sitting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum SummaryAnswer {
     Told(Summary),
     /// It found nothing to summarise.
     Declined,
@@ -103,9 +103,9 @@ pub enum Answer {
 
 /// Reads a model's answer: one JSON object of the arc's fields, alone or in a code fence, or `null`. Lists and texts
 /// that are too long are cut; what only the server knows is never taken from it.
-pub fn read(model_text: &str) -> Answer {
+pub fn read(model_text: &str) -> SummaryAnswer {
     #[derive(Deserialize)]
-    struct Told {
+    struct SummaryFields {
         #[serde(default)]
         thin: bool,
         #[serde(default)]
@@ -121,20 +121,20 @@ pub fn read(model_text: &str) -> Answer {
         #[serde(default)]
         resolved_threads: Vec<String>,
     }
-    let told = match serde_json::from_str::<Option<Told>>(super::unfenced(model_text)) {
+    let told = match serde_json::from_str::<Option<SummaryFields>>(super::unfenced(model_text)) {
         Ok(Some(told)) if !told.thin => told,
-        Ok(_) => return Answer::Declined,
-        Err(_) => return Answer::Unreadable,
+        Ok(_) => return SummaryAnswer::Declined,
+        Err(_) => return SummaryAnswer::Unreadable,
     };
     let summary = tidy(&told.summary, limits::SUMMARY_CHARS_MAX);
     if summary.is_empty() {
-        return Answer::Unreadable;
+        return SummaryAnswer::Unreadable;
     }
     let mood = |text: &str| {
         let mood = tidy(text, limits::MOOD_CHARS_MAX);
         if mood.is_empty() { NEUTRAL.to_owned() } else { mood }
     };
-    Answer::Told(Summary {
+    SummaryAnswer::Told(Summary {
         themes: tidy_list(&told.themes, limits::THEMES_MAX, limits::MOOD_CHARS_MAX),
         summary,
         mood_opened: mood(&told.mood_opened),
@@ -190,7 +190,7 @@ fn themes(said: &[&str]) -> Vec<String> {
 fn things_named(said: &[&str]) -> HashSet<String> {
     let mut named = HashSet::new();
     for text in said {
-        let spoken = Spoken::of(text);
+        let spoken = TextWords::of(text);
         for pair in spoken.words.windows(2) {
             let [before, word] = pair else { continue };
             if before.sentence != word.sentence {
@@ -224,7 +224,7 @@ fn moods(said: &[&str]) -> (&'static str, &'static str) {
 
 /// The last mood in a message. "Not sad" is none, "less sad" is relief.
 fn mood(text: &str) -> Option<&'static str> {
-    let spoken = Spoken::of(text);
+    let spoken = TextWords::of(text);
     let mut found = None;
     for (at, word) in spoken.words.iter().enumerate() {
         let Some(mood) = MOODS.get(word.text.as_str()) else { continue };
@@ -249,7 +249,7 @@ fn threads(transcript: &[Line<'_>]) -> (Vec<String>, Vec<String>) {
         }
         let answered = transcript[at + 1..].iter().any(|(is_user, _)| !is_user);
         for sentence in sentences(text) {
-            let spoken = Spoken::of(sentence);
+            let spoken = TextWords::of(sentence);
             let line = clip(sentence, limits::THREAD_CHARS_MAX);
             if !RESOLVED.find(&spoken).is_empty() {
                 let done = words::set(sentence);
@@ -405,7 +405,7 @@ mod tests {
             "s ".repeat(500),
             "m".repeat(50)
         );
-        let Answer::Told(told) = read(&full) else { panic!("{:?}", read(&full)) };
+        let SummaryAnswer::Told(told) = read(&full) else { panic!("{:?}", read(&full)) };
         assert_eq!(told.themes, ["a", "b", "c"]);
         assert!(told.summary.chars().count() <= limits::SUMMARY_CHARS_MAX);
         assert_eq!(told.mood_opened.chars().count(), limits::MOOD_CHARS_MAX);
@@ -418,16 +418,16 @@ mod tests {
     #[test]
     fn nonsense_of_a_model_is_unreadable_and_a_thin_sitting_is_declined() {
         let table = [
-            ("null", Answer::Declined),
-            (r#"{"thin":true}"#, Answer::Declined),
-            ("", Answer::Unreadable),
-            ("Sure! Here is the summary", Answer::Unreadable),
-            ("{}", Answer::Unreadable),
-            (r#"{"summary":" "}"#, Answer::Unreadable),
-            (r#"{"summary":7}"#, Answer::Unreadable),
-            (r#"{"summary":"x","themes":"work"}"#, Answer::Unreadable),
-            (r#"{"summary":"x"} and more"#, Answer::Unreadable),
-            (r#"{"summary":"x""#, Answer::Unreadable),
+            ("null", SummaryAnswer::Declined),
+            (r#"{"thin":true}"#, SummaryAnswer::Declined),
+            ("", SummaryAnswer::Unreadable),
+            ("Sure! Here is the summary", SummaryAnswer::Unreadable),
+            ("{}", SummaryAnswer::Unreadable),
+            (r#"{"summary":" "}"#, SummaryAnswer::Unreadable),
+            (r#"{"summary":7}"#, SummaryAnswer::Unreadable),
+            (r#"{"summary":"x","themes":"work"}"#, SummaryAnswer::Unreadable),
+            (r#"{"summary":"x"} and more"#, SummaryAnswer::Unreadable),
+            (r#"{"summary":"x""#, SummaryAnswer::Unreadable),
         ];
         for (text, expected) in table {
             assert_eq!(read(text), expected, "{text}");

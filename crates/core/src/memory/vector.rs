@@ -43,13 +43,13 @@ impl Vector {
 }
 
 /// A vector in bytes, scaled so that the largest number is 127.
-struct Coded {
+struct QuantizedVector {
     numbers: Vec<i8>,
     /// The value of one unit.
     scale: f32,
 }
 
-impl Coded {
+impl QuantizedVector {
     fn of(vector: &Vector) -> Self {
         let largest = vector.0.iter().fold(f32::MIN_POSITIVE, |most, number| most.max(number.abs()));
         let scale = largest / f32::from(i8::MAX);
@@ -62,14 +62,14 @@ impl Coded {
 /// An owner's vectors, ready to be compared. All have one width; a vector of another width cannot be compared and is
 /// left out.
 #[derive(Clone, Debug, Default)]
-pub struct Shelf {
+pub struct VectorIndex {
     width: usize,
     ids: Vec<Box<str>>,
     numbers: Vec<i8>,
     scales: Vec<f32>,
 }
 
-impl Shelf {
+impl VectorIndex {
     pub fn len(&self) -> usize {
         self.ids.len()
     }
@@ -96,7 +96,7 @@ impl Shelf {
             self.scales.remove(0);
             self.numbers.drain(..self.width);
         }
-        let Coded { numbers, scale } = Coded::of(vector);
+        let QuantizedVector { numbers, scale } = QuantizedVector::of(vector);
         self.ids.push(id.into());
         self.numbers.extend(numbers);
         self.scales.push(scale);
@@ -107,7 +107,7 @@ impl Shelf {
         if question.0.len() != self.width || self.width == 0 {
             return Vec::new();
         }
-        let Coded { numbers: asked, scale: of_asked } = Coded::of(question);
+        let QuantizedVector { numbers: asked, scale: of_asked } = QuantizedVector::of(question);
         let asked: Vec<i16> = asked.into_iter().map(i16::from).collect();
         let rows = self.numbers.chunks_exact(self.width).zip(&self.scales).enumerate();
         let mut found: Vec<(f32, usize)> = rows
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_likest_come_first_and_what_is_unlike_does_not_come() {
-        let mut shelf = Shelf::default();
+        let mut shelf = VectorIndex::default();
         for (id, numbers) in [("up", [0.0, 1.0]), ("right", [1.0, 0.0]), ("between", [1.0, 1.0])] {
             shelf.put(id, &vector(&numbers));
         }
@@ -165,12 +165,12 @@ mod tests {
         assert_eq!(shelf.nearest(&vector(&[1.0, 0.1]), 0.5, 10), ["right", "between"]);
         assert_eq!(shelf.nearest(&vector(&[1.0, 0.1]), -1.0, 1), ["right"]);
         assert!(shelf.nearest(&vector(&[1.0]), -1.0, 1).is_empty(), "another width");
-        assert!(Shelf::default().nearest(&vector(&[1.0]), -1.0, 1).is_empty());
+        assert!(VectorIndex::default().nearest(&vector(&[1.0]), -1.0, 1).is_empty());
     }
 
     #[test]
     fn beyond_the_limit_the_first_goes() {
-        let mut shelf = Shelf::default();
+        let mut shelf = VectorIndex::default();
         for n in 0..=limits::VECTORS_COMPARED_MAX {
             shelf.put(&n.to_string(), &vector(&[1.0, if n == 0 { 0.0 } else { 1.0 }]));
         }
@@ -187,7 +187,7 @@ mod tests {
             let (Some(a), Some(b)) = (Vector::of(&a), Vector::of(&b)) else { return Ok(()) };
             prop_assert_eq!(Vector::stored(&a.bytes()).map(|read| read.bytes().len()), Some(a.bytes().len()));
             let exact: f32 = a.numbers().iter().zip(b.numbers()).map(|(a, b)| a * b).sum();
-            let (a, b) = (Coded::of(&a), Coded::of(&b));
+            let (a, b) = (QuantizedVector::of(&a), QuantizedVector::of(&b));
             let wide: Vec<i16> = b.numbers.iter().map(|number| i16::from(*number)).collect();
             let coded = product(&a.numbers, &wide) * a.scale * b.scale;
             prop_assert!((coded - exact).abs() < 0.01, "{} is not {}", coded, exact);

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::LazyLock;
 
 /// The meaningful words of a text, each once.
-pub type Set = BTreeSet<String>;
+pub type WordSet = BTreeSet<String>;
 
 /// The meaningful words of a text, in order, repetitions included.
 pub fn meaningful(text: &str) -> Vec<String> {
@@ -28,23 +28,23 @@ pub fn meaningful(text: &str) -> Vec<String> {
     words
 }
 
-pub fn set(text: &str) -> Set {
+pub fn set(text: &str) -> WordSet {
     meaningful(text).into_iter().collect()
 }
 
 /// Shared words among all words of both: 0 to 1, and 0 for two empty sets.
-pub fn jaccard(a: &Set, b: &Set) -> f32 {
+pub fn jaccard(a: &WordSet, b: &WordSet) -> f32 {
     let shared = shared(a, b);
     let all = a.len() + b.len() - shared;
     if all == 0 { 0.0 } else { shared as f32 / all as f32 }
 }
 
-pub fn shared(a: &Set, b: &Set) -> usize {
+pub fn shared(a: &WordSet, b: &WordSet) -> usize {
     a.intersection(b).count()
 }
 
 /// The share of `query` that `text` contains: 0 to 1, and 0 for an empty query.
-pub fn overlap(query: &Set, text: &Set) -> f32 {
+pub fn overlap(query: &WordSet, text: &WordSet) -> f32 {
     if query.is_empty() { 0.0 } else { shared(query, text) as f32 / query.len() as f32 }
 }
 

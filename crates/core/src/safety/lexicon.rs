@@ -9,7 +9,7 @@ use super::codes::{Flag, ReasonCode};
 use super::phrases::{DUTCH, ENGLISH, FRENCH, GERMAN, IDIOMS, ITALIAN, PORTUGUESE, SPANISH};
 use super::{ExtraPhrase, Level};
 use crate::limits;
-use crate::memory::phrase::{Phrases, Spoken};
+use crate::memory::phrase::{Phrases, TextWords};
 
 /// The result of weighing a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Finding {
 
 /// Whom a phrase is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum PhraseSubject {
     /// The speaker, by the phrase's own grammar.
     Me,
     Other,
@@ -34,19 +34,22 @@ pub(super) enum Who {
 struct Entry {
     level: Level,
     code: ReasonCode,
-    who: Who,
+    who: PhraseSubject,
     ends_clause: bool,
 }
 
 /// Weighs a message. `extra` are phrases of the installation's own; words in `allowed` are passed over.
 pub fn weigh(text: &str, extra: &[ExtraPhrase], allowed: &[String]) -> Finding {
-    let spoken = Spoken::of(text);
+    let spoken = TextWords::of(text);
     let mut flags: Vec<Flag> = Vec::new();
     let idioms = spans(&IDIOM, &spoken);
     let passed = spans(&Phrases::new(allowed.iter().map(|text| (text.as_str(), ()))), &spoken);
     let own = Phrases::new(extra.iter().map(|phrase| {
         let code = phrase.reason_code.unwrap_or(ReasonCode::Configured);
-        (phrase.text.as_str(), Entry { level: phrase.level, code, who: Who::Open, ends_clause: false })
+        (
+            phrase.text.as_str(),
+            Entry { level: phrase.level, code, who: PhraseSubject::Open, ends_clause: false },
+        )
     }));
     let mut hits: Vec<_> = LEXICON.find(&spoken).into_iter().chain(own.find(&spoken)).collect();
     hits.retain(|hit| !hit.what.ends_clause || ends_clause(&spoken, hit.end));
@@ -93,7 +96,7 @@ pub fn weigh(text: &str, extra: &[ExtraPhrase], allowed: &[String]) -> Finding {
 }
 
 fn in_context(
-    spoken: &Spoken<'_>,
+    spoken: &TextWords<'_>,
     at: usize,
     end: usize,
     entry: Entry,
@@ -108,9 +111,9 @@ fn in_context(
     );
     let imminent = ideation && in_sentence(&IMMINENT, spoken, at);
     let others = match entry.who {
-        Who::Me => is_reported(spoken, at),
-        Who::Other => true,
-        Who::Open => is_reported(spoken, at) || is_about_others(spoken, at),
+        PhraseSubject::Me => is_reported(spoken, at),
+        PhraseSubject::Other => true,
+        PhraseSubject::Open => is_reported(spoken, at) || is_about_others(spoken, at),
     };
     let light = is_light(spoken, at);
     if others {
@@ -164,11 +167,11 @@ fn note(flags: &mut Vec<Flag>, flag: Flag) {
 }
 
 /// Whether the clause ends before this word.
-fn ends_clause(spoken: &Spoken<'_>, end: usize) -> bool {
+fn ends_clause(spoken: &TextWords<'_>, end: usize) -> bool {
     spoken.words.get(end).is_none_or(|next| next.clause != spoken.words[end - 1].clause)
 }
 
-fn spans(phrases: &Phrases<()>, spoken: &Spoken<'_>) -> Vec<(usize, usize)> {
+fn spans(phrases: &Phrases<()>, spoken: &TextWords<'_>) -> Vec<(usize, usize)> {
     phrases.find(spoken).iter().map(|hit| (hit.at, hit.end)).collect()
 }
 
@@ -182,7 +185,7 @@ fn covered(spans: &[(usize, usize)], at: usize, end: usize, long: usize) -> bool
 }
 
 /// Whether a phrase occurs in the sentence of this word, within [`REACH`] words.
-fn in_sentence(phrases: &Phrases<()>, spoken: &Spoken<'_>, at: usize) -> bool {
+fn in_sentence(phrases: &Phrases<()>, spoken: &TextWords<'_>, at: usize) -> bool {
     let sentence = spoken.words[at].sentence;
     let around = at.saturating_sub(REACH)..(at + REACH).min(spoken.words.len());
     around
@@ -194,7 +197,7 @@ fn in_sentence(phrases: &Phrases<()>, spoken: &Spoken<'_>, at: usize) -> bool {
 const REACH: usize = 20;
 
 /// The words before this one in its sentence, nearest first.
-fn before<'s>(spoken: &'s Spoken<'_>, at: usize, count: usize) -> impl Iterator<Item = (usize, &'s str)> {
+fn before<'s>(spoken: &'s TextWords<'_>, at: usize, count: usize) -> impl Iterator<Item = (usize, &'s str)> {
     let sentence = spoken.words[at].sentence;
     (at.saturating_sub(count)..at)
         .rev()
@@ -204,7 +207,7 @@ fn before<'s>(spoken: &'s Spoken<'_>, at: usize, count: usize) -> impl Iterator<
 }
 
 /// "I don't want to …": a denial reaches over words such as *want* and *going to*, not over *know why*.
-fn is_negated(spoken: &Spoken<'_>, at: usize) -> bool {
+fn is_negated(spoken: &TextWords<'_>, at: usize) -> bool {
     let clause = spoken.words[at].clause;
     let words: Vec<&str> =
         before(spoken, at, 9).take_while(|(near, _)| *near == clause).map(|(_, word)| word).collect();
@@ -219,7 +222,7 @@ fn is_negated(spoken: &Spoken<'_>, at: usize) -> bool {
 }
 
 /// Whether the last person named before these words is another than the speaker.
-fn is_about_others(spoken: &Spoken<'_>, at: usize) -> bool {
+fn is_about_others(spoken: &TextWords<'_>, at: usize) -> bool {
     before(spoken, at, 7)
         .find_map(|(_, word)| {
             if FIRST.contains(&word) {
@@ -234,12 +237,12 @@ fn is_about_others(spoken: &Spoken<'_>, at: usize) -> bool {
 }
 
 /// "She said I …": another person's words.
-fn is_reported(spoken: &Spoken<'_>, at: usize) -> bool {
+fn is_reported(spoken: &TextWords<'_>, at: usize) -> bool {
     let words: Vec<&str> = before(spoken, at, 9).map(|(_, word)| word).collect();
     words.windows(2).any(|pair| SAYS.contains(&pair[0]) && OTHERS.contains(&pair[1]))
 }
 
-fn is_light(spoken: &Spoken<'_>, at: usize) -> bool {
+fn is_light(spoken: &TextWords<'_>, at: usize) -> bool {
     const LAUGHTER: &[char] = &['😂', '🤣', '😆', '😹'];
     let reach = at.saturating_sub(REACH)..(at + REACH).min(spoken.words.len());
     let from = spoken.words[reach.start].start;
@@ -277,7 +280,7 @@ pub enum Language {
 
 /// The language of the longest lexicon phrase in a message; English without one.
 pub fn language_of(text: &str) -> Language {
-    let spoken = Spoken::of(text);
+    let spoken = TextWords::of(text);
     let hits = LANGUAGES.find(&spoken);
     // Among equally long phrases the first table wins, so that a word of two languages counts as English.
     let longest = hits.iter().max_by_key(|hit| (hit.end - hit.at, std::cmp::Reverse(*hit.what as u8)));

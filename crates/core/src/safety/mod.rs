@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::phrase::{Phrases, Spoken};
+use crate::memory::phrase::{Phrases, TextWords};
 use crate::memory::unfenced;
 
 pub use codes::{ClassifierPath, Flag, OverrideKind, ReasonCode};
@@ -122,7 +122,7 @@ pub enum Classification {
 ///
 /// A configured phrase of level 1 is a floor under the last three.
 pub fn check(text: &str, settings: &Settings, classified: Option<Classification>) -> Crisis {
-    let spoken = Spoken::of(text);
+    let spoken = TextWords::of(text);
     let phrases = |level| settings.phrases.get(&level).map(Vec::as_slice).unwrap_or_default();
     let said = |texts: &[String]| {
         !Phrases::new(texts.iter().map(|text| (text.as_str(), ()))).find(&spoken).is_empty()
@@ -189,8 +189,8 @@ fn by_model(level: Level, confidence: f32, reason_code: ReasonCode, found: &lexi
 }
 
 /// Whether a message says this phrase and nothing else.
-fn same_words(spoken: &Spoken<'_>, phrase: &str) -> bool {
-    let phrase = Spoken::of(phrase);
+fn same_words(spoken: &TextWords<'_>, phrase: &str) -> bool {
+    let phrase = TextWords::of(phrase);
     !phrase.words.is_empty()
         && phrase.words.len() == spoken.words.len()
         && phrase.words.iter().zip(&spoken.words).all(|(a, b)| a.text == b.text)
@@ -201,12 +201,14 @@ impl Classification {
     /// carried on, and anything else than such an object is a failure.
     pub fn read(model_text: &str) -> Self {
         #[derive(Deserialize)]
-        struct Answer {
+        struct ClassifierAnswer {
             level: Level,
             confidence: Option<f32>,
             reason_code: Option<String>,
         }
-        let Ok(answer) = serde_json::from_str::<Answer>(unfenced(model_text)) else { return Self::Failed };
+        let Ok(answer) = serde_json::from_str::<ClassifierAnswer>(unfenced(model_text)) else {
+            return Self::Failed;
+        };
         let named = answer.reason_code.as_deref().and_then(ReasonCode::parse);
         let unnamed =
             if answer.level == Level::Calm { ReasonCode::NoSignal } else { ReasonCode::Unspecified };

@@ -5,12 +5,12 @@ use super::codes::ReasonCode::{
     self, ActiveIdeation, Distress, HarmToOthers, Hopelessness, Overdose, PassiveIdeation, PlanOrMeans,
     SelfHarm, ThirdParty,
 };
-use super::lexicon::Who::{self, Me, Open, Other};
+use super::lexicon::PhraseSubject::{self, Me, Open, Other};
 
 /// Level, reason, whom the words speak of, and the words.
-pub(super) type Row = (u8, ReasonCode, Who, &'static [&'static str]);
+pub(super) type PhraseRow = (u8, ReasonCode, PhraseSubject, &'static [&'static str]);
 
-pub(super) const ENGLISH: &[Row] = &[
+pub(super) const ENGLISH: &[PhraseRow] = &[
     (
         3,
         ActiveIdeation,
@@ -118,7 +118,7 @@ pub(super) const ENGLISH: &[Row] = &[
     ),
 ];
 
-pub(super) const GERMAN: &[Row] = &[
+pub(super) const GERMAN: &[PhraseRow] = &[
     (
         3,
         ActiveIdeation,
@@ -188,7 +188,7 @@ pub(super) const GERMAN: &[Row] = &[
     ),
 ];
 
-pub(super) const FRENCH: &[Row] = &[
+pub(super) const FRENCH: &[PhraseRow] = &[
     (
         3,
         ActiveIdeation,
@@ -245,7 +245,7 @@ pub(super) const FRENCH: &[Row] = &[
     ),
 ];
 
-pub(super) const SPANISH: &[Row] = &[
+pub(super) const SPANISH: &[PhraseRow] = &[
     (
         3,
         ActiveIdeation,
@@ -301,7 +301,7 @@ pub(super) const SPANISH: &[Row] = &[
     ),
 ];
 
-pub(super) const ITALIAN: &[Row] = &[
+pub(super) const ITALIAN: &[PhraseRow] = &[
     (
         3,
         ActiveIdeation,
@@ -347,7 +347,7 @@ pub(super) const ITALIAN: &[Row] = &[
     ),
 ];
 
-pub(super) const PORTUGUESE: &[Row] = &[
+pub(super) const PORTUGUESE: &[PhraseRow] = &[
     (
         3,
         ActiveIdeation,
@@ -381,7 +381,7 @@ pub(super) const PORTUGUESE: &[Row] = &[
     (1, ThirdParty, Other, &["se matar", "se matou", "se suicidar", "se suicidou", "quer morrer"]),
 ];
 
-pub(super) const DUTCH: &[Row] = &[
+pub(super) const DUTCH: &[PhraseRow] = &[
     (
         3,
         ActiveIdeation,

@@ -38,7 +38,7 @@ impl BlockStatus {
 
 /// What [`build_task_status_map`] needs to know of a session.
 #[derive(Clone, Debug)]
-pub struct Touching<'a> {
+pub struct SessionBlock<'a> {
     pub session_id: &'a str,
     pub block_id: Option<&'a str>,
     pub status: Status,
@@ -53,7 +53,7 @@ pub struct TaskStatusMap {
 
 /// The newest session that touches a field or block decides its state.
 pub fn build_task_status_map(
-    newest_first: &[Touching<'_>],
+    newest_first: &[SessionBlock<'_>],
     fields_by_session: Option<&HashMap<String, Vec<String>>>,
 ) -> TaskStatusMap {
     let mut map = TaskStatusMap::default();
@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn the_newest_session_touching_a_field_decides_it() {
         let sessions = [
-            Touching { session_id: "new", block_id: Some("b"), status: Status::Running },
-            Touching { session_id: "old", block_id: Some("b"), status: Status::Failed },
+            SessionBlock { session_id: "new", block_id: Some("b"), status: Status::Running },
+            SessionBlock { session_id: "old", block_id: Some("b"), status: Status::Failed },
         ];
         let fields = HashMap::from([
             ("new".to_owned(), vec!["price".to_owned()]),

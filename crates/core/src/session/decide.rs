@@ -6,14 +6,16 @@ use serde_json::{Value, json};
 use super::row::check_metadata;
 use super::source::{Company, PLATFORM_KEYS, RESERVED_PREFIXES};
 use super::status::{Authority, check_move};
-use super::{DescriptionSource, Details, Head, MemoryMode, Session, SessionType, Source, SourceKind, Status};
+use super::{
+    DescriptionSource, Details, Head, MemoryMode, Session, SessionSource, SessionType, SourceKind, Status,
+};
 use crate::access::{Actor, Role, Verb, within_prefix};
 use crate::approval;
+use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
 use crate::ids::{Incarnation, SessionId, UserId, check_name, check_text};
 use crate::json::Json;
-use crate::library::{Defined, Task};
 use crate::limits;
 use crate::store::{ClaimChange, Fork, NewSession, Record, Update};
 use crate::time::Timestamp;
@@ -26,14 +28,14 @@ pub const EXTERNAL_AGENT: &str = "external";
 
 /// What a decision does to one session.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct SessionStep {
     pub update: Update,
     pub events: Vec<NewEvent>,
     /// Rows beside the session that are written with it.
     pub records: Vec<Record>,
 }
 
-impl Step {
+impl SessionStep {
     /// A change of the row without events.
     pub const fn of(update: Update) -> Self {
         Self { update, events: Vec::new(), records: Vec::new() }
@@ -138,7 +140,7 @@ pub fn open(actor: &Actor, id: SessionId, wish: OpenSession) -> Result<NewSessio
 
 /// The effect of opening an existing id: nothing on a closed session; any other is shown in lists again, with its
 /// scalar metadata merged. `None` when nothing changes.
-pub fn reopen(actor: &Actor, session: &Session, wish: &OpenSession) -> Result<Option<Step>> {
+pub fn reopen(actor: &Actor, session: &Session, wish: &OpenSession) -> Result<Option<SessionStep>> {
     if wish.session_type.is_some_and(|wanted| wanted != session.head.session_type) {
         return Err(Conflict::TypeMismatch { field: "session_type" }.into());
     }
@@ -158,7 +160,7 @@ pub fn reopen(actor: &Actor, session: &Session, wish: &OpenSession) -> Result<Op
         update.inactive = Some(false);
     }
     let changes = update.metadata.is_some() || update.inactive.is_some();
-    Ok(changes.then_some(Step::of(update)))
+    Ok(changes.then_some(SessionStep::of(update)))
 }
 
 /// What a caller wants to change in a row.
@@ -178,7 +180,7 @@ pub fn patch(
     session: &Session,
     departed: &[UserId],
     wish: &PatchSession,
-) -> Result<Option<Step>> {
+) -> Result<Option<SessionStep>> {
     let mut update = Update::default();
     if let Some(title) = &wish.title {
         title.as_deref().map_or(Ok(()), check_title)?;
@@ -211,7 +213,7 @@ pub fn patch(
         || update.metadata.is_some()
         || update.inactive.is_some()
         || update.participants.is_some();
-    Ok(changes.then_some(Step::of(update)))
+    Ok(changes.then_some(SessionStep::of(update)))
 }
 
 /// A person who left a session can be put back by themselves or by an owner, not by another participant.
@@ -227,17 +229,17 @@ fn check_nobody_is_put_back(actor: &Actor, participants: &[UserId], departed: &[
 }
 
 /// The effect of leaving: the caller is removed from the participants and recorded as departed.
-pub fn leave(actor: &Actor, session: &Session) -> Result<Step> {
+pub fn leave(actor: &Actor, session: &Session) -> Result<SessionStep> {
     let user = actor.user.as_ref().ok_or_else(|| Error::denied("this credential names no user"))?;
     if session.head.holder.as_ref() == Some(user) {
         return Err(Error::denied("the holder of a session cannot leave it; delete or hide it instead"));
     }
-    Ok(Step::of(Update { leaves: Some(user.clone()), ..Update::default() }))
+    Ok(SessionStep::of(Update { leaves: Some(user.clone()), ..Update::default() }))
 }
 
 /// The effect of coming back after leaving. `None` when the caller takes part already. A caller who never left gets
 /// the answer of a stranger.
-pub fn come_back(actor: &Actor, session: &Session, departed: &[UserId]) -> Result<Option<Step>> {
+pub fn come_back(actor: &Actor, session: &Session, departed: &[UserId]) -> Result<Option<SessionStep>> {
     let user = actor.user.as_ref().ok_or_else(|| Error::denied("this credential names no user"))?;
     if session.head.holder.as_ref() == Some(user) || session.participants.contains(user) {
         return Ok(None);
@@ -245,7 +247,7 @@ pub fn come_back(actor: &Actor, session: &Session, departed: &[UserId]) -> Resul
     if !departed.contains(user) {
         return Err(Error::NotFound);
     }
-    Ok(Some(Step::of(Update { add_participant: Some(user.clone()), ..Update::default() })))
+    Ok(Some(SessionStep::of(Update { add_participant: Some(user.clone()), ..Update::default() })))
 }
 
 /// A status change that a caller asks for.
@@ -263,9 +265,9 @@ pub struct Transition {
 pub fn transition(
     actor: &Actor,
     session: &Session,
-    task: Option<&Defined<Task>>,
+    task: Option<&StoredDefinition<Task>>,
     wish: &Transition,
-) -> Result<Step> {
+) -> Result<SessionStep> {
     let from = session.head.status;
     let refused = || Error::Conflict(Conflict::InvalidTransition { from, to: wish.to });
     if let Some(expected) = wish.expected.filter(|expected| *expected != from) {
@@ -309,7 +311,7 @@ pub fn transition(
 }
 
 /// One checked status change with everything that belongs to it: the event, the claim, the deadline.
-pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str>) -> Result<Step> {
+pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str>) -> Result<SessionStep> {
     let head = &session.head;
     check_move(head.status, to, by, head.is_talk)?;
     let update = Update {
@@ -325,7 +327,8 @@ pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str
             .then(|| Box::from("")),
         ..Update::default()
     };
-    let mut step = Step { events: vec![status_change(head.status, to, reason)?], ..Step::of(update) };
+    let mut step =
+        SessionStep { events: vec![status_change(head.status, to, reason)?], ..SessionStep::of(update) };
     if by != Authority::Decision {
         withdraw_question(session, to, &mut step)?;
     }
@@ -333,13 +336,17 @@ pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str
 }
 
 /// Closes the pending question of a session that moves on without its answer.
-fn withdraw_question(session: &Session, to: Status, step: &mut Step) -> Result<()> {
+fn withdraw_question(session: &Session, to: Status, step: &mut SessionStep) -> Result<()> {
     if session.details.run.is_none() {
         return Ok(());
     }
     let mut run = Run::of(session);
     let Some(id) = run.approval_id.take() else { return Ok(()) };
-    let state = if to == Status::Expired { approval::State::Expired } else { approval::State::Cancelled };
+    let state = if to == Status::Expired {
+        approval::ApprovalState::Expired
+    } else {
+        approval::ApprovalState::Cancelled
+    };
     step.records.push(Record::CloseApproval { id: id.into(), state, decided_by: None, body: None });
     step.update.run = Some(run.to_json()?);
     Ok(())
@@ -379,7 +386,7 @@ pub fn retry(actor: &Actor, session: &Session) -> Result<NewSession> {
             input: old.input.clone(),
             metadata: old.metadata.clone(),
             memory_mode: old.memory_mode,
-            ..blank_details(Source::direct(actor.surface, false))
+            ..blank_details(SessionSource::direct(actor.surface, false))
         },
         participants: session.participants.clone(),
         fork_of: None,
@@ -411,7 +418,7 @@ pub fn fork(actor: &Actor, session: &Session, at_sequence: u64) -> Result<NewSes
             description_source: old.description_source,
             input: old.input.clone(),
             memory_mode: old.memory_mode,
-            ..blank_details(Source::direct(actor.surface, false))
+            ..blank_details(SessionSource::direct(actor.surface, false))
         },
         participants: participants_of(&[], actor.user.as_ref())?,
         fork_of: Some(Fork { session: session.id.clone(), incarnation: head.incarnation, at_sequence }),
@@ -474,14 +481,14 @@ fn check_id_is_free_to_choose(actor: &Actor, id: &SessionId) -> Result<()> {
     Ok(())
 }
 
-fn source_of(actor: &Actor, wish: SourceWish) -> Result<Source> {
-    let implied = Source {
+fn source_of(actor: &Actor, wish: SourceWish) -> Result<SessionSource> {
+    let implied = SessionSource {
         platform: actor.prefix.as_deref().and_then(|prefix| {
             let platform = prefix.split(':').next()?;
             crate::people::PLATFORMS.iter().find(|known| **known == platform).map(|known| (*known).into())
         }),
         company: wish.company.unwrap_or(Company::Direct),
-        ..Source::direct(
+        ..SessionSource::direct(
             if actor.role == Role::Channel { SourceKind::Channel } else { actor.surface },
             matches!(actor.surface, SourceKind::Cli | SourceKind::Web) || actor.role == Role::Channel,
         )
@@ -581,7 +588,7 @@ pub(crate) fn blank_head(session_type: SessionType, status: Status, holder: Opti
     }
 }
 
-pub(crate) fn blank_details(source: Source) -> Details {
+pub(crate) fn blank_details(source: SessionSource) -> Details {
     Details {
         source,
         metadata: Json::empty_object(),

@@ -11,13 +11,13 @@ use crate::event::{Event, EventRole};
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     Markdown,
     Text,
     Json,
 }
 
-impl Format {
+impl ExportFormat {
     pub fn parse(text: &str) -> Result<Self> {
         match text {
             "md" => Ok(Self::Markdown),
@@ -38,7 +38,7 @@ impl Format {
 
 /// How much of a log is written. JSON is for programs and always holds everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extent {
+pub enum ExportExtent {
     /// Messages, and in Markdown short tool results: what a person reads.
     #[default]
     Messages,
@@ -48,16 +48,16 @@ pub enum Extent {
 /// Tool results are cut to this many characters where people read them.
 const TOOL_ANSWER_CHARS_MAX: usize = 300;
 
-/// Writes an export: [`Paper::begin`], any number of [`Paper::events`], [`Paper::end`].
+/// Writes an export: [`ExportWriter::begin`], any number of [`ExportWriter::events`], [`ExportWriter::end`].
 #[derive(Debug)]
-pub struct Paper {
-    format: Format,
-    extent: Extent,
+pub struct ExportWriter {
+    format: ExportFormat,
+    extent: ExportExtent,
     first: bool,
 }
 
-impl Paper {
-    pub fn new(format: Format, extent: Extent) -> Self {
+impl ExportWriter {
+    pub fn new(format: ExportFormat, extent: ExportExtent) -> Self {
         Self { format, extent, first: true }
     }
 
@@ -67,9 +67,9 @@ impl Paper {
         let status = session.head.status;
         let begun = to_the_second(session.details.created_at);
         match self.format {
-            Format::Markdown => format!("# {title}\n\n`{}` · {status} · {begun} UTC\n", session.id),
-            Format::Text => format!("{title}\n{} · {status} · {begun} UTC\n", session.id),
-            Format::Json => {
+            ExportFormat::Markdown => format!("# {title}\n\n`{}` · {status} · {begun} UTC\n", session.id),
+            ExportFormat::Text => format!("{title}\n{} · {status} · {begun} UTC\n", session.id),
+            ExportFormat::Json => {
                 let row = json!({
                     "id": session.id,
                     "session_type": session.head.session_type.as_str(),
@@ -94,13 +94,13 @@ impl Paper {
         let mut out = String::new();
         for event in events {
             match self.format {
-                Format::Json => {
+                ExportFormat::Json => {
                     if !std::mem::take(&mut self.first) {
                         out.push(',');
                     }
                     let _ = write!(out, "\n{}", event_json(event));
                 }
-                Format::Markdown | Format::Text => self.line(event, &mut out),
+                ExportFormat::Markdown | ExportFormat::Text => self.line(event, &mut out),
             }
         }
         out
@@ -108,8 +108,8 @@ impl Paper {
 
     pub fn end(&self) -> &'static str {
         match self.format {
-            Format::Json => "\n]}\n",
-            Format::Markdown | Format::Text => "",
+            ExportFormat::Json => "\n]}\n",
+            ExportFormat::Markdown | ExportFormat::Text => "",
         }
     }
 
@@ -122,15 +122,15 @@ impl Paper {
         let at = to_the_second(event.at);
         let said = text.as_deref().filter(|_| event.kind.is_message());
         let _ = match (self.format, said) {
-            (Format::Markdown, Some(text)) => {
+            (ExportFormat::Markdown, Some(text)) => {
                 write!(out, "\n**{who}** · {} · {at}\n\n{text}\n", event.sequence)
             }
             (_, Some(text)) => write!(out, "\n[{}] {at} {who}: {text}\n", event.sequence),
-            (Format::Markdown, None) if self.extent == Extent::Messages => {
+            (ExportFormat::Markdown, None) if self.extent == ExportExtent::Messages => {
                 tool_answer(event).map_or(Ok(()), |answer| write!(out, "\n> {answer}\n"))
             }
-            (_, None) if self.extent == Extent::Messages => Ok(()),
-            (Format::Markdown, None) => {
+            (_, None) if self.extent == ExportExtent::Messages => Ok(()),
+            (ExportFormat::Markdown, None) => {
                 let detail = event.metadata.as_ref().map_or("", |metadata| metadata.as_str());
                 write!(out, "\n- {} · {at} `{}` {detail}\n", event.sequence, event.kind.as_str())
             }
@@ -207,15 +207,19 @@ mod tests {
             event(1, "session.created", None),
             event(2, "user.message", Some(r#"[{"type":"text","text":"hello"}]"#)),
         ];
-        for format in [Format::Markdown, Format::Text, Format::Json] {
-            let mut paper = Paper::new(format, Extent::Everything);
+        for format in [ExportFormat::Markdown, ExportFormat::Text, ExportFormat::Json] {
+            let mut paper = ExportWriter::new(format, ExportExtent::Everything);
             let text = paper.begin(&session_in(Status::Idle))
                 + &paper.events(&events[..1])
                 + &paper.events(&events[1..]);
             let text = text + paper.end();
             assert!(text.contains("hello") && text.contains("session.created"), "{text}");
-            assert_eq!(text.contains(".000000Z"), format == Format::Json, "people read seconds: {text}");
-            if format == Format::Json {
+            assert_eq!(
+                text.contains(".000000Z"),
+                format == ExportFormat::Json,
+                "people read seconds: {text}"
+            );
+            if format == ExportFormat::Json {
                 let value: serde_json::Value = serde_json::from_str(&text).unwrap();
                 assert_eq!(value["events"].as_array().unwrap().len(), 2);
             }
@@ -242,15 +246,17 @@ mod tests {
             event("agent.tool_result", Some(&long), Some(r#"{"tool_name":"weather"}"#)),
             event("session.turn", None, Some(r#"{"turn":3,"state":{"stages_us":{}}}"#)),
         ];
-        for (format, tool, log) in
-            [(Format::Markdown, true, false), (Format::Text, false, false), (Format::Json, true, true)]
-        {
-            let text = Paper::new(format, Extent::Messages).events(&events);
+        for (format, tool, log) in [
+            (ExportFormat::Markdown, true, false),
+            (ExportFormat::Text, false, false),
+            (ExportFormat::Json, true, true),
+        ] {
+            let text = ExportWriter::new(format, ExportExtent::Messages).events(&events);
             assert!(text.contains("hello"), "{text}");
             assert_eq!(text.contains("rain"), tool, "{text}");
             assert_eq!(text.contains("stages_us"), log, "{text}");
         }
-        let text = Paper::new(Format::Markdown, Extent::Messages).events(&events);
+        let text = ExportWriter::new(ExportFormat::Markdown, ExportExtent::Messages).events(&events);
         assert!(text.contains("> `weather` rain") && text.contains('…'), "{text}");
         assert!(text.chars().count() < 500, "{text}");
     }

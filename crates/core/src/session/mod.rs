@@ -18,8 +18,8 @@ pub mod status;
 mod store;
 
 pub use row::{Claim, Details, Head, Session};
-pub use source::{Source, SourceKind};
-pub use state::State;
+pub use source::{SessionSource, SourceKind};
+pub use state::SessionState;
 pub use status::{Status, StatusSet};
 pub use store::{SessionListStore, SessionRowStore};
 

@@ -13,13 +13,13 @@ pub enum Vocabulary {
 
 /// The stored columns that a word means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredColumns {
     pub status: Status,
     pub inactive: bool,
     pub promoted: bool,
 }
 
-impl Stored {
+impl StoredColumns {
     const fn plain(status: Status) -> Self {
         Self { status, inactive: false, promoted: false }
     }
@@ -35,7 +35,7 @@ impl Vocabulary {
         }
     }
 
-    pub const fn outward(self, stored: Stored) -> &'static str {
+    pub const fn outward(self, stored: StoredColumns) -> &'static str {
         use Status as S;
         match self {
             Self::Response => match stored.status {
@@ -58,20 +58,24 @@ impl Vocabulary {
         }
     }
 
-    pub fn stored(self, word: &str) -> Option<Stored> {
+    pub fn stored(self, word: &str) -> Option<StoredColumns> {
         use Status as S;
         Some(match (self, word) {
-            (Self::Response, "draft") => Stored::plain(S::Draft),
-            (Self::Response, "submitted") => Stored::plain(S::Completed),
-            (Self::Response, "promoted") => Stored { promoted: true, ..Stored::plain(S::Completed) },
-            (Self::Response, "abandoned") => Stored::plain(S::Abandoned),
-            (Self::Tool, "active") => Stored::plain(S::Running),
-            (Self::Tool, "completed") => Stored::plain(S::Completed),
-            (Self::Tool, "cancelled") => Stored::plain(S::Abandoned),
-            (Self::Conversation, "idle") => Stored::plain(S::Idle),
-            (Self::Conversation, "running") => Stored::plain(S::Running),
-            (Self::Conversation, "awaiting_approval") => Stored::plain(S::AwaitingTool),
-            (Self::Conversation, "inactive") => Stored { inactive: true, ..Stored::plain(S::Idle) },
+            (Self::Response, "draft") => StoredColumns::plain(S::Draft),
+            (Self::Response, "submitted") => StoredColumns::plain(S::Completed),
+            (Self::Response, "promoted") => {
+                StoredColumns { promoted: true, ..StoredColumns::plain(S::Completed) }
+            }
+            (Self::Response, "abandoned") => StoredColumns::plain(S::Abandoned),
+            (Self::Tool, "active") => StoredColumns::plain(S::Running),
+            (Self::Tool, "completed") => StoredColumns::plain(S::Completed),
+            (Self::Tool, "cancelled") => StoredColumns::plain(S::Abandoned),
+            (Self::Conversation, "idle") => StoredColumns::plain(S::Idle),
+            (Self::Conversation, "running") => StoredColumns::plain(S::Running),
+            (Self::Conversation, "awaiting_approval") => StoredColumns::plain(S::AwaitingTool),
+            (Self::Conversation, "inactive") => {
+                StoredColumns { inactive: true, ..StoredColumns::plain(S::Idle) }
+            }
             _ => return None,
         })
     }
@@ -98,7 +102,7 @@ mod tests {
         for vocabulary in ALL {
             for status in Status::ALL {
                 for (inactive, promoted) in [(false, false), (true, false), (false, true)] {
-                    let word = vocabulary.outward(Stored { status, inactive, promoted });
+                    let word = vocabulary.outward(StoredColumns { status, inactive, promoted });
                     assert!(vocabulary.words().contains(&word));
                 }
             }

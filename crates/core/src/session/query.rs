@@ -6,12 +6,12 @@ use crate::ids::{SessionId, UserId};
 /// Which types a query is about. There is no default: every caller names it, so that rows of another type cannot slip
 /// in by omission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Types {
+pub enum TypeFilter {
     All,
     Only(SessionType),
 }
 
-impl Types {
+impl TypeFilter {
     /// The one type, for a filter in a query.
     pub const fn only(self) -> Option<SessionType> {
         match self {
@@ -24,7 +24,7 @@ impl Types {
 /// Filters of a list; all given ones must hold. Newest activity first.
 #[derive(Clone, Debug)]
 pub struct SessionQuery {
-    pub types: Types,
+    pub types: TypeFilter,
     /// Any of these.
     pub status: Option<StatusSet>,
     pub group: Option<StatusSet>,
@@ -46,7 +46,7 @@ pub struct SessionQuery {
     /// Only conversations.
     pub talks_only: bool,
     /// What the caller may see; `None` sees the whole tenant.
-    pub seen_by: Option<Eyes>,
+    pub seen_by: Option<Visibility>,
     pub after: Option<ListCursor>,
     pub limit: usize,
 }
@@ -62,7 +62,7 @@ impl SessionQuery {
     }
 
     /// A first page without any filter but the types.
-    pub const fn of(types: Types, limit: usize) -> Self {
+    pub const fn of(types: TypeFilter, limit: usize) -> Self {
         Self {
             types,
             status: None,
@@ -89,7 +89,7 @@ impl SessionQuery {
 
 /// What a caller that is no owner may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Eyes {
+pub enum Visibility {
     Participant(UserId),
     Claims(crate::ids::CredentialId),
     Prefix(String),

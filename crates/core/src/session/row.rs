@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{DescriptionSource, MemoryMode, SessionType, Source, Status};
+use super::{DescriptionSource, MemoryMode, SessionSource, SessionType, Status};
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
@@ -72,7 +72,7 @@ pub struct Claim {
 /// The wide half.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Details {
-    pub source: Source,
+    pub source: SessionSource,
     pub metadata: Json,
     pub task_id: Option<Box<str>>,
     pub agent_slug: Option<Box<str>>,

@@ -15,7 +15,7 @@ pub const PLATFORM_KEYS: [&str; 4] =
     ["telegram_chat_id", "discord_channel_id", "slack_channel_id", "slack_thread_ts"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct SessionSource {
     pub kind: SourceKind,
     pub interactive: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ impl SourceKind {
     }
 }
 
-impl Source {
+impl SessionSource {
     /// A direct session over this surface.
     pub const fn direct(kind: SourceKind, interactive: bool) -> Self {
         Self { kind, interactive, platform: None, trigger_id: None, company: Company::Direct }

@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 
 /// The parts of a session that change while it runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
+pub struct SessionState {
     pub session: SessionId,
     pub status: Status,
     pub inactive: bool,
@@ -37,7 +37,7 @@ pub struct HeldClaim {
     pub attempts: u32,
 }
 
-impl From<Session> for State {
+impl From<Session> for SessionState {
     fn from(session: Session) -> Self {
         let Session { id, head, details, .. } = session;
         let (epoch, attempts) = (head.epoch, head.attempts);

@@ -5,20 +5,20 @@ use std::borrow::Cow;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Change, On, Record, Refusal};
+use super::{Change, PartTarget, Record, Refusal};
 use crate::approval;
+use crate::definitions;
 use crate::error::{Conflict, Error};
 use crate::ids::{CredentialId, SessionId, UserId};
-use crate::library;
 use crate::people::Identity;
 
 /// A row, by what it is found by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowKey<'r> {
     Session(&'r SessionId),
-    Doc(library::Kind, &'r str),
+    Doc(definitions::DefinitionKind, &'r str),
     /// The document that has this slug.
-    Slug(library::Kind, &'r str),
+    Slug(definitions::DefinitionKind, &'r str),
     Approval(&'r str),
     ApiKey(&'r CredentialId),
     Share(&'r str),
@@ -37,7 +37,7 @@ pub enum RowState {
     /// Of a document, a feedback session or a lesson.
     Version(u64),
     /// Of an approval.
-    Approval(approval::State),
+    Approval(approval::ApprovalState),
     /// Of a slug, the id of its document; of an identity, its user.
     Of(Box<str>),
 }
@@ -57,7 +57,7 @@ pub enum Expect<'r> {
     Pending,
 }
 
-type Expected<'r> = SmallVec<[(RowKey<'r>, Expect<'r>); 2]>;
+type RowExpectations<'r> = SmallVec<[(RowKey<'r>, Expect<'r>); 2]>;
 
 /// Whether a row is what was expected of it.
 pub fn judge(expect: Expect<'_>, found: Option<&RowState>) -> Result<(), Refusal> {
@@ -70,7 +70,7 @@ pub fn judge(expect: Expect<'_>, found: Option<&RowState>) -> Result<(), Refusal
         (Expect::Version(version), Some(found)) => {
             matches!(found, RowState::Version(found) if Some(*found) == version)
         }
-        (Expect::Pending, found) => found == Some(&RowState::Approval(approval::State::Pending)),
+        (Expect::Pending, found) => found == Some(&RowState::Approval(approval::ApprovalState::Pending)),
     };
     match expect {
         _ if fits => Ok(()),
@@ -87,10 +87,10 @@ pub fn next_version(expects: Option<u64>) -> u64 {
 
 impl Record {
     /// The rows that it rests on, and what it expects of each.
-    pub fn rests_on(&self) -> Expected<'_> {
+    pub fn rests_on(&self) -> RowExpectations<'_> {
         match self {
             Self::PutDoc { doc, expects } => {
-                let mut expected: Expected<'_> =
+                let mut expected: RowExpectations<'_> =
                     smallvec![(RowKey::Doc(doc.kind, &doc.id), Expect::Version(*expects))];
                 if let Some(slug) = doc.slug.as_deref() {
                     expected.push((RowKey::Slug(doc.kind, slug), Expect::AbsentOrOf(&doc.id)));
@@ -199,11 +199,11 @@ impl Record {
 
 /// Rows as the records of a change have left them so far.
 #[derive(Default)]
-struct Left<'r> {
+struct WrittenRows<'r> {
     rows: Vec<(RowKey<'r>, Option<RowState>)>,
 }
 
-impl<'r> Left<'r> {
+impl<'r> WrittenRows<'r> {
     fn row(&self, key: &RowKey<'_>) -> Option<Option<&RowState>> {
         self.rows.iter().rev().find(|(left, _)| left == key).map(|(_, state)| state.as_ref())
     }
@@ -248,10 +248,10 @@ impl Change {
         &self,
         mut find: impl FnMut(&RowKey<'_>) -> Result<Option<RowState>, E>,
     ) -> Result<Result<(), Refusal>, E> {
-        let mut left = Left::default();
+        let mut left = WrittenRows::default();
         left.rows.extend(self.parts.iter().filter_map(|part| match &part.on {
-            On::New(new) => Some((RowKey::Session(&new.id), Some(RowState::Present))),
-            On::Session(_) => None,
+            PartTarget::New(new) => Some((RowKey::Session(&new.id), Some(RowState::Present))),
+            PartTarget::Session(_) => None,
         }));
         for record in &self.records {
             for (key, expect) in record.rests_on() {
@@ -278,15 +278,15 @@ mod tests {
 
     use super::*;
     use crate::access::Role;
+    use crate::definitions::{DefinitionDoc, DefinitionKind};
     use crate::ids::TenantId;
     use crate::json::Json;
-    use crate::library::{Doc, Kind};
     use crate::people::User;
     use crate::time::Timestamp;
 
     fn doc(id: &str, slug: &str, expects: Option<u64>) -> Record {
-        let doc = Doc {
-            kind: Kind::Task,
+        let doc = DefinitionDoc {
+            kind: DefinitionKind::Task,
             id: id.into(),
             slug: Some(slug.into()),
             body: Json::stored("{}"),
@@ -299,7 +299,7 @@ mod tests {
         Record::PutDoc { doc: Box::new(doc), expects }
     }
 
-    fn close(state: approval::State) -> Record {
+    fn close(state: approval::ApprovalState) -> Record {
         Record::CloseApproval { id: "a".into(), state, decided_by: None, body: None }
     }
 
@@ -325,9 +325,9 @@ mod tests {
         let change = Change { records, ..Change::new(TenantId::stored("t")) };
         let judged = change.judge_records(|key| {
             Ok::<_, Infallible>(match key {
-                RowKey::Doc(Kind::Task, "d") => Some(RowState::Version(3)),
-                RowKey::Slug(Kind::Task, "taken") => Some(RowState::Of("d".into())),
-                RowKey::Approval("a") => Some(RowState::Approval(approval::State::Pending)),
+                RowKey::Doc(DefinitionKind::Task, "d") => Some(RowState::Version(3)),
+                RowKey::Slug(DefinitionKind::Task, "taken") => Some(RowState::Of("d".into())),
+                RowKey::Approval("a") => Some(RowState::Approval(approval::ApprovalState::Pending)),
                 _ => None,
             })
         });
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_row_is_judged_by_what_is_expected_of_it() {
-        let pending = RowState::Approval(approval::State::Pending);
+        let pending = RowState::Approval(approval::ApprovalState::Pending);
         let of = RowState::Of("d".into());
         let rows = [None, Some(&RowState::Present), Some(&RowState::Version(3)), Some(&pending), Some(&of)];
         let table = [
@@ -369,8 +369,11 @@ mod tests {
         assert_eq!(judged(vec![doc("d", "taken", Some(3))]), "ok");
         assert_eq!(judged(vec![doc("d", "taken", Some(3)), doc("d", "taken", Some(4))]), "ok");
         assert_eq!(judged(vec![doc("d", "taken", Some(3)), doc("d", "taken", Some(3))]), "stale");
-        assert_eq!(judged(vec![close(approval::State::Approved)]), "ok");
-        assert_eq!(judged(vec![close(approval::State::Approved), close(approval::State::Denied)]), "stale");
+        assert_eq!(judged(vec![close(approval::ApprovalState::Approved)]), "ok");
+        assert_eq!(
+            judged(vec![close(approval::ApprovalState::Approved), close(approval::ApprovalState::Denied)]),
+            "stale"
+        );
         assert_eq!(judged(vec![user("ann"), user("bob")]), "already_exists", "one identity, two users");
         let again = Record::AddIdentity { user: UserId::stored("ann"), identity: identity() };
         assert_eq!(judged(vec![again.clone()]), "not_found");
@@ -382,7 +385,7 @@ mod tests {
         let new = || doc("e", "taken", None);
         assert_eq!(judged(vec![new()]), "already_exists");
         assert_eq!(judged(vec![doc("d", "other", Some(3)), new()]), "ok");
-        assert_eq!(judged(vec![Record::DropDoc { kind: Kind::Task, id: "d".into() }, new()]), "ok");
+        assert_eq!(judged(vec![Record::DropDoc { kind: DefinitionKind::Task, id: "d".into() }, new()]), "ok");
         assert_eq!(judged(vec![doc("d", "taken", Some(3)), new()]), "already_exists");
         assert_eq!(judged(vec![doc("f", "s", None), doc("g", "s", None)]), "already_exists");
         assert_eq!(judged(vec![doc("f", "s", None), doc("f", "t", Some(1)), doc("g", "s", None)]), "ok");

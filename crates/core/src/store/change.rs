@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::{Guard, Record};
 use crate::error::{Conflict, Error};
-use crate::event::{Appended, Event, NewEvent};
+use crate::event::{AppendOutcome, Event, NewEvent};
 use crate::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::people::Audit;
@@ -22,7 +22,7 @@ use crate::work::milestone::Milestone;
 #[derive(Clone, Debug)]
 pub struct Change {
     pub tenant: TenantId,
-    pub parts: SmallVec<[Part; 1]>,
+    pub parts: SmallVec<[ChangePart; 1]>,
     pub records: Vec<Record>,
     pub audit: Option<Audit>,
     pub key: Option<IdemKey>,
@@ -43,7 +43,7 @@ impl Change {
     }
 
     #[must_use]
-    pub fn part(mut self, part: Part) -> Self {
+    pub fn part(mut self, part: ChangePart) -> Self {
         self.parts.push(part);
         self
     }
@@ -67,7 +67,7 @@ impl Change {
     }
 
     /// A record as it is kept, now that this was done.
-    pub fn landed<'r>(&self, record: &'r Record, done: &[PartDone], now: Timestamp) -> Cow<'r, Record> {
+    pub fn landed<'r>(&self, record: &'r Record, done: &[PartResult], now: Timestamp) -> Cow<'r, Record> {
         let Record::AddFeedback(event) = record else { return Cow::Borrowed(record) };
         let mut event = event.clone();
         event.land(self, done, now);
@@ -78,21 +78,21 @@ impl Change {
     pub fn is_plain_append(&self) -> bool {
         self.records.is_empty()
             && self.audit.is_none()
-            && matches!(&self.parts[..], [Part { on: On::Session(_), writes, .. }]
+            && matches!(&self.parts[..], [ChangePart { on: PartTarget::Session(_), writes, .. }]
                 if matches!(&writes[..], [Write::Append(_)]))
     }
 }
 
 /// What a change does to one session.
 #[derive(Clone, Debug)]
-pub struct Part {
-    pub on: On,
+pub struct ChangePart {
+    pub on: PartTarget,
     pub guard: Guard,
     pub writes: SmallVec<[Write; 2]>,
 }
 
 #[derive(Clone, Debug)]
-pub enum On {
+pub enum PartTarget {
     Session(SessionId),
     New(Box<NewSession>),
 }
@@ -250,18 +250,18 @@ pub struct IdemKey {
     pub scope: [u8; 16],
     pub body: [u8; 16],
     /// A reference by which the first answer is rebuilt, when a sequence range is not enough.
-    pub note: Option<Note>,
+    pub note: Option<KeyNote>,
 }
 
 /// A short reference kept with an idempotency key: an id that was drawn for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Note(pub uuid::Uuid);
+pub struct KeyNote(pub uuid::Uuid);
 
 /// What a commit did, or what the first commit under the same key did.
 #[derive(Clone, Debug)]
-pub struct Committed {
+pub struct CommitResult {
     pub at: Timestamp,
-    pub parts: SmallVec<[PartDone; 1]>,
+    pub parts: SmallVec<[PartResult; 1]>,
     /// Set when the key was there already: nothing was written now.
     pub replay: Option<Replay>,
 }
@@ -271,13 +271,13 @@ pub struct Committed {
 pub struct Replay {
     /// The sequences of the first append, in the order of its batch.
     pub sequences: Vec<u64>,
-    pub note: Option<Note>,
+    pub note: Option<KeyNote>,
 }
 
 #[derive(Clone, Debug)]
-pub struct PartDone {
+pub struct PartResult {
     pub head: Head,
-    pub appended: Vec<Appended>,
+    pub appended: Vec<AppendOutcome>,
 }
 
 /// Why a change was not applied. Nothing of it was.

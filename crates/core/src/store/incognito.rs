@@ -19,10 +19,10 @@ use parking_lot::Mutex;
 
 use super::private_budget::{PrivateUse, charges};
 use super::{
-    ApprovalStore, Change, CommitStore, Committed, DeltaStore, Due, EventStore, Home, IdemKey, MemoryQuery,
-    MemoryStore, On, PrivateLimits, RatingStore, RecordsKept, RecordsOf, Refusal, Replay, SessionRowStore,
-    SessionStore, ShareStore, Store, StoreFuture, SweepStore, TalkStore, VectorQuery, VectorStore, Vectors,
-    Write,
+    ApprovalStore, Change, CommitResult, CommitStore, DeltaStore, DueSession, EventStore, Home, IdemKey,
+    MemoryQuery, MemoryStore, PartTarget, PrivateLimits, RatingStore, RecordsKept, RecordsOf, Refusal,
+    Replay, SessionRowStore, SessionStore, ShareStore, Store, StoreFuture, SweepStore, TalkStore,
+    VectorQuery, VectorStore, Vectors, Write,
 };
 use crate::access::ActingUser;
 use crate::approval::Approval;
@@ -40,13 +40,13 @@ use crate::talk::Talk;
 use crate::time::Timestamp;
 
 /// How the second store is opened.
-pub type Open = Box<dyn Fn() -> Result<Arc<dyn Store>> + Send + Sync>;
+pub type PrivateStoreOpener = Box<dyn Fn() -> Result<Arc<dyn Store>> + Send + Sync>;
 
 /// The session half of two stores as one.
 pub struct IncognitoRouter {
     durable: Arc<dyn SessionStore>,
     private: OnceLock<Arc<dyn Store>>,
-    open: Mutex<Open>,
+    open: Mutex<PrivateStoreOpener>,
     sessions: DashMap<(TenantId, SessionId), Incarnation>,
     incarnations: DashSet<Incarnation>,
     tenants: DashSet<TenantId>,
@@ -64,7 +64,7 @@ impl std::fmt::Debug for IncognitoRouter {
 }
 
 impl IncognitoRouter {
-    pub fn new(durable: Arc<dyn SessionStore>, open: Open, limits: PrivateLimits) -> Self {
+    pub fn new(durable: Arc<dyn SessionStore>, open: PrivateStoreOpener, limits: PrivateLimits) -> Self {
         Self {
             durable,
             private: OnceLock::new(),
@@ -78,13 +78,13 @@ impl IncognitoRouter {
     }
 
     /// Private sessions that nobody has written to for so long that they are to be deleted.
-    pub async fn idle(&self) -> Result<Vec<Due>> {
+    pub async fn idle(&self) -> Result<Vec<DueSession>> {
         let Some(private) = self.private.get().filter(|_| !self.sessions.is_empty()) else {
             return Ok(Vec::new());
         };
         let since = private.now().await?.minus(self.limits.idle_after);
         let silent = self.used.lock().silent_since(since);
-        Ok(silent.into_iter().map(|(tenant, session)| Due { tenant, session }).collect())
+        Ok(silent.into_iter().map(|(tenant, session)| DueSession { tenant, session }).collect())
     }
 
     /// Forgets everything of a tenant that is being removed.
@@ -146,8 +146,8 @@ impl IncognitoRouter {
     async fn is_private(&self, change: &Change) -> Result<bool> {
         for part in &change.parts {
             let private = match &part.on {
-                On::New(new) => new.details.memory_mode == MemoryMode::Incognito,
-                On::Session(id) => self.is_of_private(&change.tenant, id),
+                PartTarget::New(new) => new.details.memory_mode == MemoryMode::Incognito,
+                PartTarget::Session(id) => self.is_of_private(&change.tenant, id),
             };
             if private {
                 return Ok(true);
@@ -192,7 +192,7 @@ impl IncognitoRouter {
         Ok(())
     }
 
-    async fn commit_privately(&self, change: Change) -> Result<Committed, Refusal> {
+    async fn commit_privately(&self, change: Change) -> Result<CommitResult, Refusal> {
         let private = self.opened()?;
         self.admit(private, &change.tenant).await?;
         let tenant = change.tenant.clone();
@@ -200,8 +200,8 @@ impl IncognitoRouter {
             .parts
             .iter()
             .filter_map(|part| match &part.on {
-                On::New(new) => Some((new.id.clone(), new.head.incarnation)),
-                On::Session(_) => None,
+                PartTarget::New(new) => Some((new.id.clone(), new.head.incarnation)),
+                PartTarget::Session(_) => None,
             })
             .collect();
         let gone: Vec<SessionId> = change
@@ -209,8 +209,8 @@ impl IncognitoRouter {
             .iter()
             .filter(|part| part.writes.iter().any(|write| matches!(write, Write::Delete)))
             .filter_map(|part| match &part.on {
-                On::Session(id) => Some(id.clone()),
-                On::New(_) => None,
+                PartTarget::Session(id) => Some(id.clone()),
+                PartTarget::New(_) => None,
             })
             .collect();
         let charges = charges(&change);
@@ -265,12 +265,12 @@ async fn sum(first: BoxFuture<'_, Result<u64>>, second: BoxFuture<'_, Result<u64
 }
 
 impl CommitStore for IncognitoRouter {
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitResult, Refusal>> {
         // What is private is rare: nothing is asked while there is none.
         let opens = change
             .parts
             .iter()
-            .any(|part| matches!(&part.on, On::New(new) if new.details.memory_mode == MemoryMode::Incognito));
+            .any(|part| matches!(&part.on, PartTarget::New(new) if new.details.memory_mode == MemoryMode::Incognito));
         if self.sessions.is_empty() && !opens {
             return self.durable.commit(change);
         }
@@ -341,7 +341,7 @@ impl TalkStore for IncognitoRouter {
         self.of(tenant, id).talk(tenant, id)
     }
 
-    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         let durable = self.durable.silent_sittings(active_before, limit);
         match self.private.get() {
             None => durable,
@@ -349,7 +349,7 @@ impl TalkStore for IncognitoRouter {
         }
     }
 
-    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         match self.private.get() {
             None => self.durable.waiting_turns(limit),
             Some(private) => Box::pin(both(self.durable.waiting_turns(limit), private.waiting_turns(limit))),
@@ -386,7 +386,7 @@ impl MemoryStore for IncognitoRouter {
         &'a self,
         tenant: &'a TenantId,
         owner: &'a Owner,
-        kind: memory::Kind,
+        kind: memory::MemoryKind,
     ) -> StoreFuture<'a, u64> {
         self.of_owner(tenant, owner).count_memories(tenant, owner, kind)
     }
@@ -481,7 +481,7 @@ impl RatingStore for IncognitoRouter {
 }
 
 impl SweepStore for IncognitoRouter {
-    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         let durable = self.durable.due(silent_since, limit);
         match self.private.get() {
             None => durable,

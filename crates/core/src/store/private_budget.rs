@@ -14,7 +14,7 @@ use crate::limits;
 use crate::quota::Quota;
 use crate::time::Timestamp;
 
-use super::{Change, On, Record, Update, Write};
+use super::{Change, PartTarget, Record, Update, Write};
 
 /// What every event and every row takes beside its text.
 const ROW_BYTES: u64 = 256;
@@ -170,11 +170,11 @@ pub(super) fn charges(change: &Change) -> Vec<Charge> {
     for part in &change.parts {
         let written: u64 = part.writes.iter().map(write_bytes).sum();
         charges.push(match &part.on {
-            On::Session(session) => {
+            PartTarget::Session(session) => {
                 let refusable = part.guard.append.is_some() || part.writes.iter().any(is_said_by_a_caller);
                 Charge { session: session.clone(), bytes: written, holder: None, refusable }
             }
-            On::New(new) => {
+            PartTarget::New(new) => {
                 let details = &new.details;
                 let texts = [&details.input, &details.draft_values, &details.run, &details.working_memory];
                 let row = json_bytes(Some(&details.metadata))

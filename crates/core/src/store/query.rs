@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 
 /// A session that the sweeper should look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueSession {
     pub tenant: TenantId,
     pub session: SessionId,
 }
@@ -18,7 +18,7 @@ pub struct Due {
 #[derive(Clone, Debug)]
 pub struct MemoryQuery {
     pub owner: Owner,
-    pub kind: Option<memory::Kind>,
+    pub kind: Option<memory::MemoryKind>,
     /// Any of these, best match first, instead of newest first; then `after` is not used.
     pub words: Vec<String>,
     /// Created at or after this.
@@ -107,14 +107,14 @@ pub struct RecordsKept {
 pub struct SearchQuery {
     /// Words; all must be found. Never empty.
     pub words: Vec<String>,
-    pub seen_by: Option<crate::session::query::Eyes>,
+    pub seen_by: Option<crate::session::query::Visibility>,
     pub after: Option<i64>,
     pub limit: usize,
 }
 
 /// Something that the words were found in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hit {
+pub struct SearchHit {
     pub session: SessionId,
     /// The event, or `None` for the title or description.
     pub sequence: Option<u64>,

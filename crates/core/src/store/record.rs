@@ -2,12 +2,12 @@
 
 use crate::access::{ActingUser, Role};
 use crate::approval::{self, Approval};
+use crate::definitions::{self, DefinitionDoc};
 use crate::feedback::Rating;
 use crate::feedback::capture::FeedbackEvent;
 use crate::feedback::session::FeedbackSession;
 use crate::ids::{CredentialId, SessionId, UserId};
 use crate::lesson::{self, Lesson};
-use crate::library::{self, Doc};
 use crate::memory::{Memory, Owner};
 use crate::people::{Identity, Key, SecretHash, Share, User};
 use crate::safety::codes::HoldReason;
@@ -20,12 +20,12 @@ pub enum Record {
     /// Writes a document; its times are set by the store. `expects` is the version that was looked
     /// at: another one, or one where none was, is `Stale`. A taken slug is `AlreadyExists`.
     PutDoc {
-        doc: Box<Doc>,
+        doc: Box<DefinitionDoc>,
         expects: Option<u64>,
     },
     /// One that is not there is no error.
     DropDoc {
-        kind: library::Kind,
+        kind: definitions::DefinitionKind,
         id: Box<str>,
     },
     /// Its session must exist, or be made by the same change.
@@ -33,10 +33,10 @@ pub enum Record {
     /// Closes a pending approval; one that is not pending any more is `Stale`.
     CloseApproval {
         id: Box<str>,
-        state: approval::State,
+        state: approval::ApprovalState,
         decided_by: Option<Box<str>>,
         /// `None` leaves what was staged as it is.
-        body: Option<Box<approval::Body>>,
+        body: Option<Box<approval::ApprovalBody>>,
     },
     /// Writes a memory whole, new or not: the last word stands.
     PutMemory(Box<Memory>),
@@ -78,7 +78,7 @@ pub enum Record {
     /// Counts something of these lessons; one that is not there is no error. Thumbs count only once it was shown.
     CountLessons {
         ids: Vec<String>,
-        count: lesson::Count,
+        count: lesson::EffectCounter,
     },
     AddKey {
         key: Key,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// An exercise in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ongoing {
+pub struct ExerciseProgress {
     pub exercise: String,
     /// The last step that was given, from 0.
     pub step: usize,
@@ -17,7 +17,7 @@ pub struct Ongoing {
 pub struct Guidance {
     pub text: &'static str,
     /// `None` when it is over.
-    pub ongoing: Option<Ongoing>,
+    pub ongoing: Option<ExerciseProgress>,
 }
 
 struct Exercise {
@@ -62,7 +62,7 @@ const WISHES: &[&str] =
 const STOPS: &[&str] = &["stop", "enough", "cancel", "no more", "quit", "not now"];
 
 /// The guidance that a message asks for, given the exercise in progress.
-pub fn guide(text: &str, ongoing: Option<&Ongoing>) -> Option<Guidance> {
+pub fn guide(text: &str, ongoing: Option<&ExerciseProgress>) -> Option<Guidance> {
     let text = text.to_lowercase();
     let said = |phrase: &&str| contains_words(&text, phrase);
     if let Some(ongoing) = ongoing
@@ -75,14 +75,15 @@ pub fn guide(text: &str, ongoing: Option<&Ongoing>) -> Option<Guidance> {
         let step = ongoing.step + 1;
         let text = exercise.steps.get(step)?;
         let more = step + 1 < exercise.steps.len();
-        let ongoing = more.then(|| Ongoing { step, ..ongoing.clone() });
+        let ongoing = more.then(|| ExerciseProgress { step, ..ongoing.clone() });
         return Some(Guidance { text, ongoing });
     }
     let asked = EXERCISES.iter().find(|exercise| exercise.asked_by.iter().any(said))?;
     if !WISHES.iter().any(said) {
         return None;
     }
-    let ongoing = Ongoing { exercise: asked.name.to_owned(), step: 0, approach: asked.approach.to_owned() };
+    let ongoing =
+        ExerciseProgress { exercise: asked.name.to_owned(), step: 0, approach: asked.approach.to_owned() };
     Some(Guidance { text: asked.steps[0], ongoing: Some(ongoing) })
 }
 
@@ -149,7 +150,7 @@ mod tests {
     fn it_stops_when_somebody_has_had_enough() {
         let ongoing = guide("let's do grounding", None).unwrap().ongoing.unwrap();
         assert_eq!(guide("Stop, please.", Some(&ongoing)).unwrap().ongoing, None);
-        let unknown = Ongoing { exercise: "yoga".into(), ..ongoing };
+        let unknown = ExerciseProgress { exercise: "yoga".into(), ..ongoing };
         assert_eq!(guide("a lamp", Some(&unknown)), None);
     }
 

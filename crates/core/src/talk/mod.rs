@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::event::Appended;
+use crate::event::AppendOutcome;
 use crate::ids::UserId;
 use crate::limits;
 use crate::memory::Owner;
@@ -27,7 +27,7 @@ use crate::memory::candidate::{Buffer, Candidate};
 use crate::memory::owner::TurnSpeaker;
 use crate::time::Timestamp;
 
-pub use state::Fields;
+pub use state::StateFields;
 pub use store::TalkStore;
 
 /// The row of a talk session beside its own: bounded, so a turn costs the same however many came before it.
@@ -39,18 +39,18 @@ pub struct Talk {
     #[serde(default)]
     pub sittings: u64,
     /// The sitting that ended last.
-    pub ended: Option<Ended>,
+    pub ended: Option<EndedSitting>,
     /// Messages that wait for a turn, in the order in which they get one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub queue: Vec<Queued>,
+    pub queue: Vec<QueuedMessage>,
     /// The turn that waits for a person's approval, or was decided on and waits for a node to go on with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<pause::Paused>,
+    pub paused: Option<pause::PausedTurn>,
     /// The last turn died, and no message has come since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    #[serde(default, skip_serializing_if = "Fields::is_empty")]
-    pub state: Fields,
+    #[serde(default, skip_serializing_if = "StateFields::is_empty")]
+    pub state: StateFields,
     /// Turns that have changed the state.
     #[serde(default)]
     pub turns: u64,
@@ -108,7 +108,7 @@ pub struct Sitting {
 
 /// A sitting that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct EndedSitting {
     pub number: u64,
     pub turns: u64,
     pub user: Option<String>,
@@ -124,7 +124,7 @@ pub struct Ended {
 
 /// A message that waits for its turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queued {
+pub struct QueuedMessage {
     /// Set by the store when the message lands.
     pub sequence: Option<u64>,
     /// The running turn may take it up at its next step.
@@ -214,10 +214,10 @@ impl Liveness {
 impl Talk {
     /// Fills in what only the committing store knows: sequences and the time. Both stores call this, after the events
     /// of the same change have got their numbers.
-    pub fn land(&mut self, appended: &[Appended], now: Timestamp) {
+    pub fn land(&mut self, appended: &[AppendOutcome], now: Timestamp) {
         let first = |kind: &str| {
             appended.iter().find_map(|slot| match slot {
-                Appended::New(event) if event.kind.as_str() == kind => Some(event.sequence),
+                AppendOutcome::New(event) if event.kind.as_str() == kind => Some(event.sequence),
                 _ => None,
             })
         };

@@ -7,16 +7,16 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::turn::{self, Hold, Plan};
+use super::turn::{self, TurnHost, TurnPlan};
 use super::{Settings, Talk, Tier};
-use crate::approval::decide::{Question, ask};
-use crate::approval::gate::Verdict;
-use crate::approval::{Kind, State};
+use crate::approval::decide::{ApprovalQuestion, ask};
+use crate::approval::safety_gate::GateVerdict;
+use crate::approval::{ApprovalKind, ApprovalState};
 use crate::error::Result;
 use crate::event::{EventType, NewEvent};
 use crate::json::Json;
 use crate::memory::owner::TurnSpeaker;
-use crate::session::decide::{Step, move_to};
+use crate::session::decide::{SessionStep, move_to};
 use crate::session::status::Authority;
 use crate::session::{Session, SourceKind, Status};
 use crate::store::{Record, Update};
@@ -26,13 +26,13 @@ use crate::work::run::Run;
 
 /// A paused turn, beside its approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Paused {
+pub struct PausedTurn {
     /// The sequence of the message that is answered.
     pub turn: u64,
     #[serde(default, skip_serializing_if = "Tier::is_fast")]
     pub tier: Tier,
     /// The call that needs approval, then those that wait behind it.
-    pub calls: Vec<Unmade>,
+    pub calls: Vec<UnmadeCall>,
     /// Who said the message. Whose memory the turn uses is decided again when it goes on.
     #[serde(default)]
     pub speaker: TurnSpeaker,
@@ -43,18 +43,18 @@ pub struct Paused {
 
 /// A tool call that was requested and not made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unmade {
+pub struct UnmadeCall {
     pub id: String,
     pub name: String,
 }
 
 /// What a turn needs approval for.
 #[derive(Clone, Debug)]
-pub struct Asking {
+pub struct TurnApproval {
     /// The call: `{id, name, summary?, args}`.
     pub call: Json,
     /// That call, then those that wait behind it.
-    pub unmade: Vec<Unmade>,
+    pub unmade: Vec<UnmadeCall>,
     /// The text for the person who is asked.
     pub summary: String,
     pub tier: Tier,
@@ -66,14 +66,14 @@ pub struct Asking {
 
 /// Why a paused turn is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GivenUp {
+pub enum AbandonReason {
     /// The decision did not come in time.
     TimedOut,
     /// A person stopped the turn, or sent another message.
     Stopped,
 }
 
-impl GivenUp {
+impl AbandonReason {
     /// How the turn ended, as the log says it.
     const fn outcome(self) -> &'static str {
         match self {
@@ -82,10 +82,10 @@ impl GivenUp {
         }
     }
 
-    const fn state(self) -> State {
+    const fn state(self) -> ApprovalState {
         match self {
-            Self::TimedOut => State::Expired,
-            Self::Stopped => State::Cancelled,
+            Self::TimedOut => ApprovalState::Expired,
+            Self::Stopped => ApprovalState::Cancelled,
         }
     }
 
@@ -118,15 +118,16 @@ pub fn can_ask(session: &Session) -> bool {
 pub fn pause(
     session: &Session,
     talk: &Talk,
-    asking: Asking,
+    asking: TurnApproval,
     now: Timestamp,
     settings: &Settings,
-) -> Result<Plan> {
-    check_asked(Kind::Tool, &asking.call)?;
+) -> Result<TurnPlan> {
+    check_asked(ApprovalKind::Tool, &asking.call)?;
     let mut run = Run::of(session);
     run.assigned_to = session.head.holder.as_ref().map(ToString::to_string);
     let mut step = move_to(session, Status::AwaitingTool, Authority::ClaimHolder, Some("confirmation"))?;
-    let question = Question { kind: Kind::Tool, staged: asking.call, verdict: Verdict::default() };
+    let question =
+        ApprovalQuestion { kind: ApprovalKind::Tool, staged: asking.call, verdict: GateVerdict::default() };
     let (mut approval, mut event) = ask(&session.id, None, &mut run, question, now)?;
     approval.expires_at = Some(now.plus(settings.confirm_within));
     event.content = Some(text(&asking.summary)?);
@@ -137,9 +138,9 @@ pub fn pause(
     step.update.usage = asking.usage;
     step.update.run = Some(run.to_json()?);
     let turn = session.head.turn.map_or(0, |turn| turn.sequence);
-    let Asking { tier, speaker, unmade, .. } = asking;
-    let paused = Paused { turn, tier, calls: unmade, speaker, decided: false };
-    Ok(Plan { step, talk: Talk { paused: Some(paused), ..talk.clone() } })
+    let TurnApproval { tier, speaker, unmade, .. } = asking;
+    let paused = PausedTurn { turn, tier, calls: unmade, speaker, decided: false };
+    Ok(TurnPlan { step, talk: Talk { paused: Some(paused), ..talk.clone() } })
 }
 
 /// The talk row after its approval was decided.
@@ -152,20 +153,20 @@ pub fn decided(talk: &Talk) -> Talk {
 }
 
 /// The paused turn goes on under a new claim. The decision is handed out once. `None`: it still waits.
-pub(super) fn go_on(session: &Session, talk: &Talk, hold: &Hold) -> Result<Option<Plan>> {
+pub(super) fn go_on(session: &Session, talk: &Talk, hold: &TurnHost) -> Result<Option<TurnPlan>> {
     let free = session.head.status == Status::Running && session.head.claim.is_none();
     if !free || !talk.paused.as_ref().is_some_and(|paused| paused.decided) {
         return Ok(None);
     }
     let run = Run { resume: None, ..Run::of(session) };
     let update = Update { claim: Some(hold.take()), run: Some(run.to_json()?), ..Update::default() };
-    Ok(Some(Plan { step: Step::of(update), talk: Talk { paused: None, ..talk.clone() } }))
+    Ok(Some(TurnPlan { step: SessionStep::of(update), talk: Talk { paused: None, ..talk.clone() } }))
 }
 
 /// Gives up the paused turn: none of its calls is made. `None`: nothing is paused.
-pub fn give_up(session: &Session, talk: &Talk, why: GivenUp) -> Result<Option<Plan>> {
+pub fn give_up(session: &Session, talk: &Talk, why: AbandonReason) -> Result<Option<TurnPlan>> {
     let Some(paused) = &talk.paused else { return Ok(None) };
-    let by = if why == GivenUp::TimedOut { Authority::Sweeper } else { Authority::Engine };
+    let by = if why == AbandonReason::TimedOut { Authority::Sweeper } else { Authority::Engine };
     let mut step = move_to(session, Status::Idle, by, Some(why.outcome()))?;
     for record in &mut step.records {
         if let Record::CloseApproval { state, .. } = record {
@@ -180,11 +181,11 @@ pub fn give_up(session: &Session, talk: &Talk, why: GivenUp) -> Result<Option<Pl
     }
     events.push(turn::closing(Some(paused.turn), &talk.took, why.outcome(), None)?);
     step.events.splice(0..0, events);
-    Ok(Some(Plan { step, talk: Talk { paused: None, took: Vec::new(), ..talk.clone() } }))
+    Ok(Some(TurnPlan { step, talk: Talk { paused: None, took: Vec::new(), ..talk.clone() } }))
 }
 
 /// The result of a call that was not made: an outcome, and the text for the model.
-pub fn result_of(call: &Unmade, (outcome, why): (&str, &str)) -> Result<NewEvent> {
+pub fn result_of(call: &UnmadeCall, (outcome, why): (&str, &str)) -> Result<NewEvent> {
     let metadata =
         json!({"tool_call_id": call.id, "tool_name": call.name, "is_error": true, "outcome": outcome});
     let event = NewEvent::engine(EventType::known("agent.tool_result"), Some(Json::of(&metadata)?));

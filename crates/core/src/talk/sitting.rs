@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::turn::{self, Plan};
-use super::{Ended, Fields, Settings, Talk};
+use super::turn::{self, TurnPlan};
+use super::{EndedSitting, Settings, StateFields, Talk};
 use crate::error::{Conflict, Result};
 use crate::event::{EventType, NewEvent};
 use crate::json::Json;
 use crate::memory::summary::Summary;
 use crate::session::Session;
-use crate::session::decide::Step;
+use crate::session::decide::SessionStep;
 use crate::store::{Record, Update};
 use crate::time::Timestamp;
 
@@ -47,9 +47,9 @@ pub fn has_expired(talk: &Talk, now: Timestamp, settings: &Settings) -> bool {
 
 /// State that does not outlive a sitting: guidance in progress, and a deletion that waits for a yes. The yes of a
 /// later sitting may be another person's, or mean another memory.
-pub(super) fn forgotten_between_sittings() -> Fields {
+pub(super) fn forgotten_between_sittings() -> StateFields {
     let gone = Value::Null;
-    Fields::default().with("exercise_state", gone.clone()).with("memory_control", gone)
+    StateFields::default().with("exercise_state", gone.clone()).with("memory_control", gone)
 }
 
 /// The field `session_memory` of the state, from the summary of a stretch of talk.
@@ -70,7 +70,7 @@ pub fn end(
     summary: Option<&Summary>,
     records: Vec<Record>,
     now: Timestamp,
-) -> Result<Option<Plan>> {
+) -> Result<Option<TurnPlan>> {
     let Some(open) = &talk.sitting else { return Ok(None) };
     if turn::is_open(session, talk, now) {
         return Err(Conflict::SessionBusy.into());
@@ -85,7 +85,7 @@ pub fn end(
     }
     let mut after = talk.clone();
     after.sitting = None;
-    after.ended = Some(Ended {
+    after.ended = Some(EndedSitting {
         number: open.number,
         turns: open.turns,
         user: open.user.clone(),
@@ -104,6 +104,6 @@ pub fn end(
     }))?;
     let event = NewEvent::engine(EventType::known("session.sitting_ended"), Some(metadata));
     let records = if discarded { Vec::new() } else { records };
-    let step = Step { events: vec![event], records, ..Step::of(Update::default()) };
-    Ok(Some(Plan { step, talk: after }))
+    let step = SessionStep { events: vec![event], records, ..SessionStep::of(Update::default()) };
+    Ok(Some(TurnPlan { step, talk: after }))
 }

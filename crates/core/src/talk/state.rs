@@ -53,9 +53,9 @@ fn reducer(field: &str) -> Option<Reducer> {
 /// changes them once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Fields(Arc<Map<String, Value>>);
+pub struct StateFields(Arc<Map<String, Value>>);
 
-impl Fields {
+impl StateFields {
     pub fn get(&self, field: &str) -> Option<&Value> {
         self.0.get(field)
     }
@@ -133,23 +133,23 @@ impl Fields {
 
 /// What an event says about the state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Said {
+pub struct StateNote {
     /// The change, or the whole state.
-    #[serde(default, skip_serializing_if = "Fields::is_empty")]
-    pub state: Fields,
+    #[serde(default, skip_serializing_if = "StateFields::is_empty")]
+    pub state: StateFields,
     /// `state` is all of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole: bool,
 }
 
 /// Applies one event to a state. Only the engine writes events that change it.
-pub fn take(state: &mut Fields, event: &Event) {
+pub fn take(state: &mut StateFields, event: &Event) {
     let turn = match event.kind.as_str() {
         "session.turn" => true,
         "session.sitting_started" | "session.sitting_ended" | "session.introspection" => false,
         _ => return,
     };
-    let Some(said) = event.metadata.as_ref().and_then(|metadata| metadata.read::<Said>().ok()) else {
+    let Some(said) = event.metadata.as_ref().and_then(|metadata| metadata.read::<StateNote>().ok()) else {
         return;
     };
     if said.whole {
@@ -167,7 +167,7 @@ pub fn is_whole(event: &Event) -> bool {
         && event
             .metadata
             .as_ref()
-            .and_then(|metadata| metadata.read::<Said>().ok())
+            .and_then(|metadata| metadata.read::<StateNote>().ok())
             .is_some_and(|said| said.whole)
 }
 
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    fn fields(value: &Value) -> Fields {
+    fn fields(value: &Value) -> StateFields {
         serde_json::from_value(value.clone()).unwrap()
     }
 
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(sized(limits::TURN_DELTA_BYTES_MAX + 1).check().unwrap_err().code(), "too_large");
     }
 
-    fn change() -> impl Strategy<Value = Fields> {
+    fn change() -> impl Strategy<Value = StateFields> {
         let key = prop::sample::select(vec!["a", "b", "c"]);
         let value = prop_oneof![Just(Value::Null), any::<u8>().prop_map(Value::from)];
         let object = prop::collection::btree_map(key, value.clone(), 0..3)
@@ -254,11 +254,11 @@ mod tests {
                 merged
                     .into_iter()
                     .chain(overwritten)
-                    .fold(Fields::default(), |all, (field, value)| all.with(field, value))
+                    .fold(StateFields::default(), |all, (field, value)| all.with(field, value))
             })
     }
 
-    fn event(sequence: u64, said: &Said) -> Event {
+    fn event(sequence: u64, said: &StateNote) -> Event {
         Event {
             session_id: crate::ids::SessionId::stored("s"),
             sequence,
@@ -280,16 +280,16 @@ mod tests {
             at in any::<prop::sample::Index>(),
         ) {
             let at = at.index(changes.len());
-            let mut kept = Fields::default();
+            let mut kept = StateFields::default();
             let mut log = Vec::new();
             for (n, change) in changes.iter().enumerate() {
                 kept.apply(change);
                 let whole = n == at;
                 let state = if whole { kept.clone() } else { change.clone() };
-                log.push(event(n as u64 + 1, &Said { state, whole }));
+                log.push(event(n as u64 + 1, &StateNote { state, whole }));
             }
             for from in [0, at] {
-                let mut folded = Fields::default();
+                let mut folded = StateFields::default();
                 log[from..].iter().for_each(|event| take(&mut folded, event));
                 prop_assert_eq!(&folded, &kept, "from {}", from);
             }

@@ -2,7 +2,7 @@
 
 use crate::ids::{SessionId, TenantId};
 use crate::session::Session;
-use crate::store::{Due, StoreFuture};
+use crate::store::{DueSession, StoreFuture};
 use crate::talk::Talk;
 use crate::time::Timestamp;
 
@@ -15,7 +15,7 @@ pub trait TalkStore {
         id: &'a SessionId,
     ) -> StoreFuture<'a, Option<(Session, Talk)>>;
     /// Open sittings of all tenants that were last active before this, the longest silent first.
-    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>>;
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>>;
     /// Sessions of all tenants that are idle, or run and are nobody's, with a message whose turn is next.
-    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>>;
+    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<DueSession>>;
 }

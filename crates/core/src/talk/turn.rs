@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::pause::{self, GivenUp};
+use super::pause::{self, AbandonReason};
 use super::sitting::{EndReason, forgotten_between_sittings};
-use super::state::{self, Fields};
-use super::{Liveness, Queued, Settings, Sitting, Talk, Tier, sitting};
+use super::state::{self, StateFields};
+use super::{Liveness, QueuedMessage, Settings, Sitting, Talk, Tier, sitting};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
 use crate::ids::CredentialId;
@@ -16,7 +16,7 @@ use crate::limits;
 use crate::memory::Owner;
 use crate::memory::candidate::Buffer;
 use crate::memory::owner::{TurnSpeaker, memory_owner};
-use crate::session::decide::{Step, move_to};
+use crate::session::decide::{SessionStep, move_to};
 use crate::session::status::Authority;
 use crate::session::{Session, Status};
 use crate::store::{ClaimChange, Record, Update};
@@ -50,7 +50,7 @@ impl OnBusy {
 
 /// A message that wants an answer.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct IncomingMessage {
     pub event: NewEvent,
     pub on_busy: OnBusy,
     pub tier: Tier,
@@ -59,13 +59,13 @@ pub struct Message {
 
 /// The node that runs turns here, and its lease.
 #[derive(Clone, Debug)]
-pub struct Hold {
+pub struct TurnHost {
     pub worker: Box<str>,
     pub credential: CredentialId,
     pub lease: Duration,
 }
 
-impl Hold {
+impl TurnHost {
     /// The claim under which a turn runs.
     pub(super) fn take(&self) -> ClaimChange {
         ClaimChange::Take {
@@ -78,18 +78,18 @@ impl Hold {
 
 /// A step of a session, with its new talk row.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    pub step: Step,
+pub struct TurnPlan {
+    pub step: SessionStep,
     pub talk: Talk,
 }
 
 /// What a message leads to.
 #[derive(Debug)]
-pub enum Begin {
+pub enum MessagePlan {
     /// Its turn runs now.
-    Started(Box<Plan>),
+    Started(Box<TurnPlan>),
     /// It waits; the caller must see that the queue is worked off.
-    Queued(Box<Plan>),
+    Queued(Box<TurnPlan>),
     /// The open sitting must be ended first.
     EndFirst(EndFirst),
 }
@@ -104,11 +104,11 @@ pub struct EndFirst {
 
 /// How a turn ended.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    pub kind: OutcomeKind,
+pub struct TurnOutcome {
+    pub kind: TurnOutcomeKind,
     /// The events of the turn, in order.
     pub events: Vec<NewEvent>,
-    pub change: Fields,
+    pub change: StateFields,
     pub buffer: Buffer,
     pub crisis: u8,
     pub records: Vec<Record>,
@@ -116,14 +116,14 @@ pub struct Outcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutcomeKind {
+pub enum TurnOutcomeKind {
     Answered,
     /// A caller asked it to stop; the reply so far is kept.
     Stopped,
     Failed,
 }
 
-impl OutcomeKind {
+impl TurnOutcomeKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
@@ -189,57 +189,57 @@ fn join(session: &Session, speaker: &TurnSpeaker, update: &mut Update) {
 pub fn begin(
     session: &Session,
     talk: &Talk,
-    message: Message,
-    hold: &Hold,
+    message: IncomingMessage,
+    hold: &TurnHost,
     now: Timestamp,
     settings: &Settings,
-) -> Result<Begin> {
+) -> Result<MessagePlan> {
     check_talk(session)?;
     let head = &session.head;
     let waits = matches!(head.status, Status::WaitingHuman | Status::AwaitingTool);
     let busy = runs(session, now) || waits || (head.status == Status::Running && head.claim.is_none());
     if busy {
         if message.on_busy == OnBusy::Interrupt
-            && let Some(plan) = pause::give_up(session, talk, GivenUp::Stopped)?
+            && let Some(plan) = pause::give_up(session, talk, AbandonReason::Stopped)?
         {
-            return Ok(Begin::Queued(Box::new(next_of_all(session, plan, message))));
+            return Ok(MessagePlan::Queued(Box::new(next_of_all(session, plan, message))));
         }
-        return queued(session, talk, message).map(|plan| Begin::Queued(Box::new(plan)));
+        return queued(session, talk, message).map(|plan| MessagePlan::Queued(Box::new(plan)));
     }
     let owner = memory_owner(session, &message.speaker);
     if let Some(first) = end_first(talk, &owner, now, settings) {
-        return Ok(Begin::EndFirst(first));
+        return Ok(MessagePlan::EndFirst(first));
     }
     let (events, mut after) = closed_if_dead(session, talk, now)?;
     if !after.queue.is_empty() {
-        let mut plan = queued(session, &after, Message { on_busy: OnBusy::Queue, ..message })?;
+        let mut plan = queued(session, &after, IncomingMessage { on_busy: OnBusy::Queue, ..message })?;
         plan.step.events.splice(0..0, events);
-        return Ok(Begin::Queued(Box::new(plan)));
+        return Ok(MessagePlan::Queued(Box::new(plan)));
     }
     let opening = open_sitting(&mut after, &owner, &message.speaker)?;
     let mut step = start(session, hold)?;
     join(session, &message.speaker, &mut step.update);
     let moved = std::mem::take(&mut step.events);
     step.events = events.into_iter().chain(opening).chain([message.event]).chain(moved).collect();
-    Ok(Begin::Started(Box::new(Plan { step, talk: after })))
+    Ok(MessagePlan::Started(Box::new(TurnPlan { step, talk: after })))
 }
 
 /// Goes on with a turn that was decided on; else starts the turn of the first queued message, if nothing runs.
 pub fn next(
     session: &Session,
     talk: &Talk,
-    hold: &Hold,
+    hold: &TurnHost,
     now: Timestamp,
     settings: &Settings,
-) -> Result<Option<Begin>> {
+) -> Result<Option<MessagePlan>> {
     if talk.paused.is_some() {
-        return Ok(pause::go_on(session, talk, hold)?.map(|plan| Begin::Started(Box::new(plan))));
+        return Ok(pause::go_on(session, talk, hold)?.map(|plan| MessagePlan::Started(Box::new(plan))));
     }
     let free = session.head.status == Status::Idle || died(session, now);
     let Some(queued) = talk.queue.first().filter(|_| free) else { return Ok(None) };
     let owner = memory_owner(session, &queued.speaker);
     if let Some(first) = end_first(talk, &owner, now, settings) {
-        return Ok(Some(Begin::EndFirst(first)));
+        return Ok(Some(MessagePlan::EndFirst(first)));
     }
     let (events, mut after) = closed_if_dead(session, talk, now)?;
     let sequence = queued.sequence;
@@ -249,11 +249,11 @@ pub fn next(
     join(session, &queued.speaker, &mut step.update);
     step.update.turn = sequence;
     step.events.splice(0..0, events.into_iter().chain(opening));
-    Ok(Some(Begin::Started(Box::new(Plan { step, talk: after }))))
+    Ok(Some(MessagePlan::Started(Box::new(TurnPlan { step, talk: after }))))
 }
 
 /// Ends a turn, and with it the claim under which it ran.
-pub fn finish(session: &Session, talk: &Talk, outcome: Outcome) -> Result<Plan> {
+pub fn finish(session: &Session, talk: &Talk, outcome: TurnOutcome) -> Result<TurnPlan> {
     let mut talk = talk.clone();
     let turn = session.head.turn.map(|turn| turn.sequence);
     let closing = close(&mut talk, turn, &outcome)?;
@@ -262,25 +262,25 @@ pub fn finish(session: &Session, talk: &Talk, outcome: Outcome) -> Result<Plan> 
     step.events = outcome.events.into_iter().chain([closing]).chain(moved).collect();
     step.records = outcome.records;
     step.update.usage = outcome.usage;
-    Ok(Plan { step, talk })
+    Ok(TurnPlan { step, talk })
 }
 
 /// Records a whole turn that took place elsewhere, in spoken words.
 pub fn record(
     session: &Session,
     talk: &Talk,
-    asked: Message,
-    outcome: Outcome,
+    asked: IncomingMessage,
+    outcome: TurnOutcome,
     now: Timestamp,
     settings: &Settings,
-) -> Result<Begin> {
+) -> Result<MessagePlan> {
     check_talk(session)?;
     if session.head.status != Status::Idle && !died(session, now) {
         return Err(Conflict::SessionBusy.into());
     }
     let owner = memory_owner(session, &asked.speaker);
     if let Some(first) = end_first(talk, &owner, now, settings) {
-        return Ok(Begin::EndFirst(first));
+        return Ok(MessagePlan::EndFirst(first));
     }
     let (dead, mut after) = closed_if_dead(session, talk, now)?;
     let opening = open_sitting(&mut after, &owner, &asked.speaker)?;
@@ -288,7 +288,7 @@ pub fn record(
         open.buffer.hold(outcome.buffer.candidates.iter().cloned());
     }
     let buffer = after.sitting.as_ref().map_or_else(Buffer::default, |open| open.buffer.clone());
-    let outcome = Outcome { buffer, ..outcome };
+    let outcome = TurnOutcome { buffer, ..outcome };
     let closing = close(&mut after, None, &outcome)?;
     let mut update = match dead.is_empty() {
         true => Update::default(),
@@ -297,15 +297,15 @@ pub fn record(
     update.inactive = session.head.inactive.then_some(false);
     join(session, &asked.speaker, &mut update);
     let events = dead.into_iter().chain(opening).chain([asked.event]).chain(outcome.events).chain([closing]);
-    let step = Step { events: events.collect(), records: outcome.records, ..Step::of(update) };
-    Ok(Begin::Started(Box::new(Plan { step, talk: after })))
+    let step = SessionStep { events: events.collect(), records: outcome.records, ..SessionStep::of(update) };
+    Ok(MessagePlan::Started(Box::new(TurnPlan { step, talk: after })))
 }
 
 /// Applies a turn's change to the row, and builds the event that closes the turn.
-fn close(talk: &mut Talk, turn: Option<u64>, outcome: &Outcome) -> Result<NewEvent> {
+fn close(talk: &mut Talk, turn: Option<u64>, outcome: &TurnOutcome) -> Result<NewEvent> {
     outcome.change.check()?;
     if let Some(open) = &mut talk.sitting {
-        open.turns += u64::from(outcome.kind == OutcomeKind::Answered);
+        open.turns += u64::from(outcome.kind == TurnOutcomeKind::Answered);
         open.crisis_max = open.crisis_max.max(outcome.crisis);
         if outcome.crisis > 0 {
             let spare = (open.crisis_turns.len() + 1).saturating_sub(limits::CRISIS_TURNS_NOTED_MAX);
@@ -318,7 +318,7 @@ fn close(talk: &mut Talk, turn: Option<u64>, outcome: &Outcome) -> Result<NewEve
     talk.state.apply(&change);
     talk.turns += 1;
     let whole = talk.turns.is_multiple_of(state::WHOLE_EVERY);
-    let said = state::Said { state: if whole { talk.state.clone() } else { change }, whole };
+    let said = state::StateNote { state: if whole { talk.state.clone() } else { change }, whole };
     closing(turn, &std::mem::take(&mut talk.took), outcome.kind.as_str(), Some(&said))
 }
 
@@ -329,23 +329,23 @@ fn check_talk(session: &Session) -> Result<()> {
     Err(Error::invalid("session_id", "is no conversation: append events to it instead"))
 }
 
-const fn reason_of(kind: OutcomeKind) -> Option<&'static str> {
+const fn reason_of(kind: TurnOutcomeKind) -> Option<&'static str> {
     match kind {
-        OutcomeKind::Answered => None,
-        OutcomeKind::Stopped => Some("stopped"),
-        OutcomeKind::Failed => Some("failed"),
+        TurnOutcomeKind::Answered => None,
+        TurnOutcomeKind::Stopped => Some("stopped"),
+        TurnOutcomeKind::Failed => Some("failed"),
     }
 }
 
 /// Closes a dead turn in the log; the conversation is free again.
-pub fn interrupted(session: &Session, talk: &Talk) -> Result<Plan> {
+pub fn interrupted(session: &Session, talk: &Talk) -> Result<TurnPlan> {
     let mut step = move_to(session, Status::Idle, Authority::Engine, Some("interrupted"))?;
     let turn = session.head.turn.map(|turn| turn.sequence);
     step.events.insert(0, closing(turn, &talk.took, "interrupted", None)?);
     let mut talk = Talk { interrupted: true, took: Vec::new(), ..talk.clone() };
     // The log then holds a turn that changed nothing, so no field describes the turn before it any more.
-    talk.state.apply(&Fields::default());
-    Ok(Plan { step, talk })
+    talk.state.apply(&StateFields::default());
+    Ok(TurnPlan { step, talk })
 }
 
 /// The events to write before a new turn, when the last one died.
@@ -361,7 +361,7 @@ fn closed_if_dead(session: &Session, talk: &Talk, now: Timestamp) -> Result<(Vec
 }
 
 /// The claim under which the turn runs, and the status change.
-fn start(session: &Session, hold: &Hold) -> Result<Step> {
+fn start(session: &Session, hold: &TurnHost) -> Result<SessionStep> {
     let mut idle = session.clone();
     if idle.head.status == Status::Running {
         idle.head.status = Status::Idle;
@@ -377,7 +377,7 @@ fn start(session: &Session, hold: &Hold) -> Result<Step> {
     Ok(step)
 }
 
-fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
+fn queued(session: &Session, talk: &Talk, message: IncomingMessage) -> Result<TurnPlan> {
     if message.on_busy == OnBusy::Reject || talk.queue.len() >= limits::TURN_QUEUE_MAX {
         return Err(Conflict::SessionBusy.into());
     }
@@ -385,7 +385,7 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
     // The model of a running turn has seen the memory of its speaker: only messages on the same memory steer it.
     let owner = memory_owner(session, &message.speaker);
     let hears = talk.sitting.as_ref().is_none_or(|open| open.owner == owner);
-    let waiting = Queued {
+    let waiting = QueuedMessage {
         sequence: None,
         steers: message.on_busy == OnBusy::Steer && hears,
         tier: message.tier,
@@ -399,15 +399,15 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
         inactive: session.head.inactive.then_some(false),
         ..Update::default()
     };
-    Ok(Plan { step: Step { events: vec![message.event], ..Step::of(update) }, talk })
+    Ok(TurnPlan { step: SessionStep { events: vec![message.event], ..SessionStep::of(update) }, talk })
 }
 
 /// Puts a message first in the queue, in place of the turn that was given up for it.
-fn next_of_all(session: &Session, mut plan: Plan, message: Message) -> Plan {
+fn next_of_all(session: &Session, mut plan: TurnPlan, message: IncomingMessage) -> TurnPlan {
     plan.step.events.push(message.event);
     plan.step.update.inactive = session.head.inactive.then_some(false);
-    let Message { tier, speaker, .. } = message;
-    plan.talk.queue.insert(0, Queued { sequence: None, steers: false, tier, speaker });
+    let IncomingMessage { tier, speaker, .. } = message;
+    plan.talk.queue.insert(0, QueuedMessage { sequence: None, steers: false, tier, speaker });
     plan
 }
 
@@ -446,7 +446,7 @@ pub(super) fn closing(
     turn: Option<u64>,
     took: &[u64],
     outcome: &str,
-    said: Option<&state::Said>,
+    said: Option<&state::StateNote>,
 ) -> Result<NewEvent> {
     let mut metadata = json!({"turn": turn, "outcome": outcome});
     if !took.is_empty() {

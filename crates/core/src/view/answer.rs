@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Question, QuestionType, Respondent, View};
+use super::{QuestionType, Respondent, View, ViewQuestion};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventType, NewEvent};
 use crate::json::Json;
@@ -15,7 +15,7 @@ pub const SUBMIT: &str = "user.form_submit";
 
 /// One respondent's answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ViewAnswer {
     /// Its external id in the log: one for each respondent of a view.
     pub name: String,
     pub sequence: u64,
@@ -27,7 +27,7 @@ pub struct Answer {
 
 /// An answer that no run has read: where it is, and the epoch in which it came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct UnreadAnswer {
     pub name: String,
     pub view_id: String,
     /// Later claims are handed it.
@@ -41,7 +41,7 @@ struct Metadata {
     values: Json,
 }
 
-impl Answer {
+impl ViewAnswer {
     /// Reads an answer from a log; `None` for any other event.
     pub fn of(event: &Event) -> Option<Self> {
         if event.kind.as_str() != SUBMIT {
@@ -113,7 +113,7 @@ pub fn check(view: &View, values: &Json) -> Result<()> {
 }
 
 /// What is wrong with a value.
-fn misfit(question: &Question, value: &Value) -> Option<String> {
+fn misfit(question: &ViewQuestion, value: &Value) -> Option<String> {
     let known = |text: &str| question.options.iter().any(|option| option.value == text);
     match (question.kind, value) {
         (QuestionType::Text, Value::String(text)) => {
@@ -121,7 +121,7 @@ fn misfit(question: &Question, value: &Value) -> Option<String> {
                 return Some("is required".to_owned());
             }
             let most = question.max.unwrap_or(limits::ANSWER_TEXT_CHARS as f64);
-            let bounded = Question { max: Some(most), ..question.clone() };
+            let bounded = ViewQuestion { max: Some(most), ..question.clone() };
             outside(&bounded, text.chars().count() as f64, " characters")
         }
         (QuestionType::Choice, Value::String(text)) => {
@@ -163,7 +163,7 @@ fn misfit(question: &Question, value: &Value) -> Option<String> {
     }
 }
 
-fn outside(question: &Question, size: f64, of: &str) -> Option<String> {
+fn outside(question: &ViewQuestion, size: f64, of: &str) -> Option<String> {
     if let Some(min) = question.min.filter(|min| size < *min) {
         return Some(format!("must be at least {min}{of}"));
     }

@@ -1,38 +1,38 @@
 //! Decides on a submitted answer. Pure.
 
 use super::{View, answer, respondent::Respondent};
-use crate::approval::decide::{self as approvals, Settled};
-use crate::approval::{Approval, Kind, State};
+use crate::approval::decide::{self as approvals, DecisionEffects};
+use crate::approval::{Approval, ApprovalKind, ApprovalState};
+use crate::definitions::StoredDefinition;
 use crate::error::{Conflict, Result};
 use crate::json::Json;
-use crate::library::Defined;
 use crate::limits;
-use crate::session::decide::Step;
+use crate::session::decide::SessionStep;
 use crate::session::{Session, Status};
 use crate::store::{Record, Update};
 use crate::time::Timestamp;
-use crate::view::answer::Waiting;
+use crate::view::answer::UnreadAnswer;
 use crate::work::run::Run;
 
 /// The outcome of a submit.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum SubmitOutcome {
     /// The same respondent gave the same answer before; nothing changes.
     Stands,
-    Taken(Box<Taken>),
+    Taken(Box<AnswerEffects>),
 }
 
 /// An accepted answer.
 #[derive(Debug)]
-pub struct Taken {
-    pub step: Step,
+pub struct AnswerEffects {
+    pub step: SessionStep,
     /// Closes the question that it answers.
     pub record: Option<Record>,
 }
 
 /// A submitted answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Submit<'a> {
+pub struct SubmitRequest<'a> {
     pub respondent: &'a Respondent,
     /// The name of this respondent's answer in the log.
     pub name: &'a str,
@@ -43,15 +43,15 @@ pub struct Submit<'a> {
 
 /// Takes an answer. A session that waits for this view goes on with it; otherwise it is kept until the next claim.
 pub fn submit(
-    view: &Defined<View>,
+    view: &StoredDefinition<View>,
     session: &Session,
     asked: Option<&Approval>,
-    submit: Submit<'_>,
+    submit: SubmitRequest<'_>,
     now: Timestamp,
-) -> Result<Outcome> {
-    let Submit { respondent, name, values, before } = submit;
+) -> Result<SubmitOutcome> {
+    let SubmitRequest { respondent, name, values, before } = submit;
     match before {
-        Some(said) if said.value() == values.value() => return Ok(Outcome::Stands),
+        Some(said) if said.value() == values.value() => return Ok(SubmitOutcome::Stands),
         Some(_) => return Err(Conflict::AlreadyAnswered.into()),
         None => {}
     }
@@ -61,22 +61,22 @@ pub fn submit(
     let waits = session.head.status == Status::WaitingHuman;
     if let Some(asked) = asked.filter(|asked| waits && asks(asked, &view.id, now)) {
         let reply = answer::told(&view.id, respondent, values)?;
-        let Settled { step, record, .. } =
+        let DecisionEffects { step, record, .. } =
             approvals::answered(session, asked, &view.id, &respondent.author(), reply, event)?;
-        return Ok(Outcome::Taken(Box::new(Taken { step, record: Some(record) })));
+        return Ok(SubmitOutcome::Taken(Box::new(AnswerEffects { step, record: Some(record) })));
     }
     let mut run = Run::of(session);
     if run.answers.len() >= limits::ANSWERS_WAITING_MAX {
         return Err(Conflict::ViewFull.into());
     }
-    run.answers.push(Waiting {
+    run.answers.push(UnreadAnswer {
         name: name.to_owned(),
         view_id: view.id.to_string(),
         epoch: session.head.epoch,
     });
-    let mut step = Step::of(Update { run: Some(run.to_json()?), ..Update::default() });
+    let mut step = SessionStep::of(Update { run: Some(run.to_json()?), ..Update::default() });
     step.events.push(event);
-    Ok(Outcome::Taken(Box::new(Taken { step, record: None })))
+    Ok(SubmitOutcome::Taken(Box::new(AnswerEffects { step, record: None })))
 }
 
 /// A view takes answers from its publication until it expires or its session ends.
@@ -90,8 +90,8 @@ pub fn check_open(view: &View, session: &Session, now: Timestamp) -> Result<()> 
 
 /// Whether a question waits for the answer to this view.
 fn asks(asked: &Approval, view_id: &str, now: Timestamp) -> bool {
-    asked.kind == Kind::Question
-        && asked.state == State::Pending
+    asked.kind == ApprovalKind::Question
+        && asked.state == ApprovalState::Pending
         && asked.expires_at.is_none_or(|end| end > now)
         && asked.view_id().as_deref() == Some(view_id)
 }
@@ -100,7 +100,7 @@ fn asks(asked: &Approval, view_id: &str, now: Timestamp) -> bool {
 mod tests {
     use super::super::tests::view;
     use super::*;
-    use crate::approval::Body;
+    use crate::approval::ApprovalBody;
     use crate::error::Error;
     use crate::ids::SessionId;
     use crate::session::decide::tests::session_in;
@@ -112,10 +112,17 @@ mod tests {
         Json::parse(text.as_bytes()).unwrap()
     }
 
-    fn defined() -> Defined<View> {
+    fn defined() -> StoredDefinition<View> {
         let mut value = view(r#"[{"key":"a","label":"A"}]"#);
         value.session_id = Some("s".into());
-        Defined { id: "v".into(), value, version: 1, created_by: None, created_at: NOW, updated_at: NOW }
+        StoredDefinition {
+            id: "v".into(),
+            value,
+            version: 1,
+            created_by: None,
+            created_at: NOW,
+            updated_at: NOW,
+        }
     }
 
     /// A session that a worker has claimed before.
@@ -129,41 +136,45 @@ mod tests {
         let staged = json(&format!(r#"{{"text":"T","view_id":"{view_id}"}}"#));
         Approval {
             id: "q".into(),
-            kind: Kind::Question,
+            kind: ApprovalKind::Question,
             session: SessionId::stored(session.id.as_str()),
             task_id: None,
-            state: State::Pending,
+            state: ApprovalState::Pending,
             assigned_to: None,
             expires_at: Some(Timestamp::from_micros(2_000)),
             created_at: NOW,
             decided_by: None,
             decided_at: None,
-            body: Body { staged: Some(staged), ..Body::default() },
+            body: ApprovalBody { staged: Some(staged), ..ApprovalBody::default() },
         }
     }
 
     fn decide(
-        view: &Defined<View>,
+        view: &StoredDefinition<View>,
         session: &Session,
         asked: Option<&Approval>,
         values: &str,
         before: Option<&str>,
-    ) -> Result<Outcome> {
+    ) -> Result<SubmitOutcome> {
         let (values, before) = (json(values), before.map(json));
         let respondent = Respondent { kind: RespondentKind::User, id: "ada".into() };
-        let wish =
-            Submit { respondent: &respondent, name: "view:1", values: &values, before: before.as_ref() };
+        let wish = SubmitRequest {
+            respondent: &respondent,
+            name: "view:1",
+            values: &values,
+            before: before.as_ref(),
+        };
         submit(view, session, asked, wish, NOW)
     }
 
     /// The resulting status of the session, whether a question closes, and how many answers wait.
-    fn taken(outcome: Result<Outcome>) -> (Option<Status>, bool, usize) {
+    fn taken(outcome: Result<SubmitOutcome>) -> (Option<Status>, bool, usize) {
         match outcome.unwrap() {
-            Outcome::Taken(taken) => {
+            SubmitOutcome::Taken(taken) => {
                 let run: Run = taken.step.update.run.as_ref().unwrap().read().unwrap();
                 (taken.step.update.status, taken.record.is_some(), run.answers.len())
             }
-            Outcome::Stands => panic!("it stands"),
+            SubmitOutcome::Stands => panic!("it stands"),
         }
     }
 
@@ -187,7 +198,7 @@ mod tests {
         let session = started(Status::WaitingHuman);
         let late = Approval { expires_at: Some(NOW), ..question(&session, "v") };
         assert_eq!(taken(decide(&view, &session, Some(&late), "{}", None)), (None, false, 1));
-        let decided = Approval { state: State::Denied, ..question(&session, "v") };
+        let decided = Approval { state: ApprovalState::Denied, ..question(&session, "v") };
         assert_eq!(taken(decide(&view, &session, Some(&decided), "{}", None)), (None, false, 1));
     }
 
@@ -195,13 +206,19 @@ mod tests {
     fn a_respondent_answers_once() {
         let session = session_in(Status::Running);
         let before = Some(r#"{"a":"x"}"#);
-        assert!(matches!(decide(&defined(), &session, None, r#"{ "a": "x" }"#, before), Ok(Outcome::Stands)));
+        assert!(matches!(
+            decide(&defined(), &session, None, r#"{ "a": "x" }"#, before),
+            Ok(SubmitOutcome::Stands)
+        ));
         match decide(&defined(), &session, None, r#"{"a":"y"}"#, before) {
             Err(Error::Conflict(Conflict::AlreadyAnswered)) => {}
             other => panic!("{other:?}"),
         }
         let ended = session_in(Status::Completed);
-        assert!(matches!(decide(&defined(), &ended, None, r#"{"a":"x"}"#, before), Ok(Outcome::Stands)));
+        assert!(matches!(
+            decide(&defined(), &ended, None, r#"{"a":"x"}"#, before),
+            Ok(SubmitOutcome::Stands)
+        ));
     }
 
     #[test]
@@ -224,7 +241,7 @@ mod tests {
         let mut session = session_in(Status::Running);
         let waiting = |count: usize| Run {
             answers: (0..count)
-                .map(|n| Waiting { name: n.to_string(), view_id: "v".into(), epoch: 1 })
+                .map(|n| UnreadAnswer { name: n.to_string(), view_id: "v".into(), epoch: 1 })
                 .collect(),
             ..Run::default()
         };

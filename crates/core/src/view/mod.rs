@@ -9,12 +9,12 @@ pub mod respondent;
 
 use serde::{Deserialize, Serialize};
 
-pub use answer::{Answer, Waiting};
+pub use answer::{UnreadAnswer, ViewAnswer};
 pub use respondent::{Lead, Respondent};
 
+use crate::definitions::{Definition, DefinitionKind};
 use crate::error::{Error, Result};
 use crate::ids::{check_name, check_text};
-use crate::library::{Definition, Kind};
 use crate::limits;
 use crate::time::Timestamp;
 
@@ -25,7 +25,7 @@ pub struct View {
     pub title: String,
     pub description: Option<String>,
     #[serde(default)]
-    pub questions: Vec<Question>,
+    pub questions: Vec<ViewQuestion>,
     #[serde(default)]
     pub publish_config: PublishConfig,
     /// The session that has published it, and takes its answers. Set by publishing alone.
@@ -37,14 +37,14 @@ pub struct View {
 #[serde(deny_unknown_fields)]
 pub struct PublishConfig {
     #[serde(default)]
-    pub gate: Gate,
+    pub gate: ViewAudience,
     /// Later answers are refused; `None`: as long as the session goes on.
     pub expires_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Gate {
+pub enum ViewAudience {
     /// Members and owners of the tenant.
     #[default]
     Member,
@@ -54,7 +54,7 @@ pub enum Gate {
     Lead,
 }
 
-impl Gate {
+impl ViewAudience {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Member => "member",
@@ -67,7 +67,7 @@ impl Gate {
 /// One thing that is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Question {
+pub struct ViewQuestion {
     /// The name of its value in an answer.
     pub key: String,
     pub label: String,
@@ -78,7 +78,7 @@ pub struct Question {
     pub help: Option<String>,
     /// What may be chosen.
     #[serde(default)]
-    pub options: Vec<Choice>,
+    pub options: Vec<QuestionOption>,
     /// Bounds the characters of a text, the value of a number, or how many choices are made.
     pub min: Option<f64>,
     pub max: Option<f64>,
@@ -120,7 +120,7 @@ impl QuestionType {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Choice {
+pub struct QuestionOption {
     pub value: String,
     pub label: Option<String>,
 }
@@ -129,7 +129,7 @@ pub struct Choice {
 pub const SESSION_FACET: &str = "session_id";
 
 impl Definition for View {
-    const KIND: Kind = Kind::View;
+    const KIND: DefinitionKind = DefinitionKind::View;
 
     fn check(&self) -> Result<()> {
         check_text("title", &self.title, limits::NAME_CHARS_MAX)?;
@@ -183,7 +183,7 @@ impl Definition for View {
     }
 }
 
-impl Question {
+impl ViewQuestion {
     fn check(&self) -> Result<()> {
         check_name("key", &self.key)?;
         check_text("label", &self.label, limits::QUESTION_CHARS_MAX)?;

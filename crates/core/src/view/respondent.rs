@@ -4,11 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde::{Deserialize, Serialize};
 
-use super::{Gate, View, hex, mac};
+use super::{View, ViewAudience, hex, mac};
 use crate::access::{Actor, Role, ShareAccess};
+use crate::definitions::StoredDefinition;
 use crate::error::{Error, Result};
 use crate::ids::{TenantId, check_text};
-use crate::library::Defined;
 use crate::limits;
 use crate::store::IdemKey;
 use crate::time::Timestamp;
@@ -87,7 +87,7 @@ pub fn stranger_name(key: &IdemKey) -> String {
 
 /// The result of the check at a view's gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Admitted {
+pub enum Admission {
     As(Respondent),
     /// An unknown person: they need a cookie to be recognised again.
     Anyone,
@@ -97,24 +97,24 @@ pub enum Admitted {
 
 /// Lets a caller through the gate of a view, or refuses. `cleared` is the respondent that their cookie proves. A
 /// caller who may not see the view is answered as if it did not exist.
-pub fn admit(view: &Defined<View>, actor: &Actor, cleared: Option<Respondent>) -> Result<Admitted> {
+pub fn admit(view: &StoredDefinition<View>, actor: &Actor, cleared: Option<Respondent>) -> Result<Admission> {
     match actor.role {
         // An unpublished view is only for those who edit it.
         Role::Member if view.value.session_id.is_none() => Err(Error::NotFound),
-        Role::Owner | Role::Member => Ok(Admitted::As(Respondent::of(actor))),
+        Role::Owner | Role::Member => Ok(Admission::As(Respondent::of(actor))),
         // A personal link: it proves which member answers.
-        Role::Share if opens(actor, view) && actor.user.is_some() => Ok(Admitted::As(Respondent::of(actor))),
+        Role::Share if opens(actor, view) && actor.user.is_some() => Ok(Admission::As(Respondent::of(actor))),
         Role::Share if opens(actor, view) => match view.value.publish_config.gate {
-            Gate::Member => {
+            ViewAudience::Member => {
                 Err(Error::denied("members answer this: use your key, or ask an owner for a personal link"))
             }
-            Gate::None => Ok(match cleared.filter(|who| who.kind == RespondentKind::Cookie) {
-                Some(known) => Admitted::As(known),
-                None => Admitted::Anyone,
+            ViewAudience::None => Ok(match cleared.filter(|who| who.kind == RespondentKind::Cookie) {
+                Some(known) => Admission::As(known),
+                None => Admission::Anyone,
             }),
-            Gate::Lead => Ok(match cleared.filter(|who| who.kind == RespondentKind::Lead) {
-                Some(known) => Admitted::As(known),
-                None => Admitted::AsLead,
+            ViewAudience::Lead => Ok(match cleared.filter(|who| who.kind == RespondentKind::Lead) {
+                Some(known) => Admission::As(known),
+                None => Admission::AsLead,
             }),
         },
         Role::Share | Role::Guest | Role::Worker | Role::Channel => Err(Error::NotFound),
@@ -122,7 +122,7 @@ pub fn admit(view: &Defined<View>, actor: &Actor, cleared: Option<Respondent>) -
 }
 
 /// Whether a link opens a view: one that was made for it, or one for submitting to its session.
-fn opens(actor: &Actor, view: &Defined<View>) -> bool {
+fn opens(actor: &Actor, view: &StoredDefinition<View>) -> bool {
     match (&actor.view, &actor.shared) {
         (Some(opened), _) => *opened == view.id,
         (None, Some((session, access))) => {
@@ -182,7 +182,7 @@ pub fn cookie_name(view_id: &str) -> String {
 
 /// What a cookie says of its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cleared {
+pub struct CookieClaims {
     pub who: Respondent,
     /// It was set with an answer. A lead that only gave an address may be another person, and is not told whether
     /// that person has answered.
@@ -193,9 +193,15 @@ pub struct Cleared {
 const ANSWERED: &str = "+";
 
 /// A cookie that proves a respondent to this view and to no other, until this time.
-pub fn seal(key: &[u8; 32], tenant: &TenantId, view_id: &str, cleared: &Cleared, until: Timestamp) -> String {
+pub fn seal(
+    key: &[u8; 32],
+    tenant: &TenantId,
+    view_id: &str,
+    cleared: &CookieClaims,
+    until: Timestamp,
+) -> String {
     let until = (until.as_micros() / 1_000_000).to_string();
-    let Cleared { who, has_answered } = cleared;
+    let CookieClaims { who, has_answered } = cleared;
     let kind = format!("{}{}", who.kind.as_str(), if *has_answered { ANSWERED } else { "" });
     let sum = mac(key, "clearance", &[tenant.as_str(), view_id, &kind, &who.id, &until]);
     format!("{kind}.{}.{until}.{}", BASE64.encode(&who.id), hex(&sum))
@@ -208,7 +214,7 @@ pub fn unseal(
     view_id: &str,
     cookie: &str,
     now: Timestamp,
-) -> Option<Cleared> {
+) -> Option<CookieClaims> {
     let mut parts = cookie.split('.');
     let (kind, id, until) = (parts.next()?, parts.next()?, parts.next()?);
     parts.next()?;
@@ -220,7 +226,7 @@ pub fn unseal(
     let id = String::from_utf8(BASE64.decode(id).ok()?).ok()?;
     let seconds: i64 = until.parse().ok()?;
     let until = Timestamp::from_micros(seconds.checked_mul(1_000_000)?);
-    let cleared = Cleared { who: Respondent { kind, id }, has_answered };
+    let cleared = CookieClaims { who: Respondent { kind, id }, has_answered };
     let ours = seal(key, tenant, view_id, &cleared, until);
     // Compares in constant time: all bytes, however early they differ.
     let differs = ours
@@ -264,11 +270,18 @@ mod tests {
     const KEY: [u8; 32] = [7; 32];
     const NOW: Timestamp = Timestamp::from_micros(5_000_000);
 
-    fn defined(gate: Gate) -> Defined<View> {
+    fn defined(gate: ViewAudience) -> StoredDefinition<View> {
         let mut value = view(r#"[{"key":"a","label":"A"}]"#);
         value.session_id = Some("s".into());
         value.publish_config.gate = gate;
-        Defined { id: "v".into(), value, version: 1, created_by: None, created_at: NOW, updated_at: NOW }
+        StoredDefinition {
+            id: "v".into(),
+            value,
+            version: 1,
+            created_by: None,
+            created_at: NOW,
+            updated_at: NOW,
+        }
     }
 
     fn link(view: Option<&str>, session: &str, access: ShareAccess) -> Actor {
@@ -286,28 +299,28 @@ mod tests {
 
     #[test]
     fn every_gate_lets_through_whom_it_should() {
-        use Admitted::{Anyone, As, AsLead};
+        use Admission::{Anyone, As, AsLead};
         use RespondentKind::{Cookie, Credential, User};
         let who = |kind, id: &str| Respondent { kind, id: id.to_owned() };
         let mine = || link(Some("v"), "s", ShareAccess::Submit);
         let table = [
-            (Gate::Member, person(Role::Member, Some("ada")), None, Ok(As(who(User, "ada")))),
-            (Gate::Lead, person(Role::Owner, None), None, Ok(As(who(Credential, "local")))),
-            (Gate::Member, mine(), None, Err("denied")),
-            (Gate::Member, mine(), Some(who(User, "ada")), Err("denied")),
-            (Gate::None, mine(), None, Ok(Anyone)),
-            (Gate::None, mine(), Some(who(Cookie, "c")), Ok(As(who(Cookie, "c")))),
+            (ViewAudience::Member, person(Role::Member, Some("ada")), None, Ok(As(who(User, "ada")))),
+            (ViewAudience::Lead, person(Role::Owner, None), None, Ok(As(who(Credential, "local")))),
+            (ViewAudience::Member, mine(), None, Err("denied")),
+            (ViewAudience::Member, mine(), Some(who(User, "ada")), Err("denied")),
+            (ViewAudience::None, mine(), None, Ok(Anyone)),
+            (ViewAudience::None, mine(), Some(who(Cookie, "c")), Ok(As(who(Cookie, "c")))),
             // A cookie is accepted only at the kind of gate that it was set for.
-            (Gate::None, mine(), Some(who(User, "ada")), Ok(Anyone)),
-            (Gate::Lead, mine(), Some(who(Cookie, "c")), Ok(AsLead)),
-            (Gate::Lead, mine(), Some(Respondent::lead("e")), Ok(As(Respondent::lead("e")))),
-            (Gate::None, link(None, "s", ShareAccess::Submit), None, Ok(Anyone)),
-            (Gate::None, link(None, "s", ShareAccess::Read), None, Err("not_found")),
-            (Gate::None, link(None, "other", ShareAccess::Submit), None, Err("not_found")),
-            (Gate::None, link(Some("w"), "s", ShareAccess::Submit), None, Err("not_found")),
-            (Gate::None, person(Role::Guest, Some("g")), None, Err("not_found")),
-            (Gate::None, person(Role::Worker, None), None, Err("not_found")),
-            (Gate::None, person(Role::Channel, None), None, Err("not_found")),
+            (ViewAudience::None, mine(), Some(who(User, "ada")), Ok(Anyone)),
+            (ViewAudience::Lead, mine(), Some(who(Cookie, "c")), Ok(AsLead)),
+            (ViewAudience::Lead, mine(), Some(Respondent::lead("e")), Ok(As(Respondent::lead("e")))),
+            (ViewAudience::None, link(None, "s", ShareAccess::Submit), None, Ok(Anyone)),
+            (ViewAudience::None, link(None, "s", ShareAccess::Read), None, Err("not_found")),
+            (ViewAudience::None, link(None, "other", ShareAccess::Submit), None, Err("not_found")),
+            (ViewAudience::None, link(Some("w"), "s", ShareAccess::Submit), None, Err("not_found")),
+            (ViewAudience::None, person(Role::Guest, Some("g")), None, Err("not_found")),
+            (ViewAudience::None, person(Role::Worker, None), None, Err("not_found")),
+            (ViewAudience::None, person(Role::Channel, None), None, Err("not_found")),
         ];
         for (gate, actor, cleared, expected) in table {
             let admitted = admit(&defined(gate), &actor, cleared.clone()).map_err(|error| error.code());
@@ -318,9 +331,9 @@ mod tests {
     #[test]
     fn a_cookie_proves_one_respondent_to_one_view_for_a_while() {
         let (tenant, other) = (TenantId::stored("t"), TenantId::stored("u"));
-        let who = Cleared { who: Respondent::lead("a.b/é"), has_answered: false };
+        let who = CookieClaims { who: Respondent::lead("a.b/é"), has_answered: false };
         let until = NOW.plus(std::time::Duration::from_secs(1));
-        let answered = Cleared { has_answered: true, ..who.clone() };
+        let answered = CookieClaims { has_answered: true, ..who.clone() };
         let given = seal(&KEY, &tenant, "v", &answered, until);
         assert_eq!(unseal(&KEY, &tenant, "v", &given, NOW), Some(answered));
         let cookie = seal(&KEY, &tenant, "v", &who, until);
@@ -333,7 +346,7 @@ mod tests {
         let swapped = cookie.replacen("lead", "user", 1);
         let marked = cookie.replacen("lead", "lead+", 1);
         let renamed =
-            seal(&[8; 32], &tenant, "v", &Cleared { who: Respondent::lead("x"), ..who.clone() }, until);
+            seal(&[8; 32], &tenant, "v", &CookieClaims { who: Respondent::lead("x"), ..who.clone() }, until);
         let cut = &cookie[..cookie.len() - 1];
         for forged in [&swapped, &marked, &renamed, cut, "", "lead", "lead.YQ.9", "lead.YQ.9.", "a.b.c.d.e"] {
             assert_eq!(unseal(&KEY, &tenant, "v", forged, NOW), None, "{forged}");

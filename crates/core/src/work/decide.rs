@@ -7,20 +7,20 @@ use serde_json::json;
 use super::run::{Resume, Run};
 use super::{ClaimOrder, Pause, Settle};
 use crate::approval;
-use crate::approval::decide::Question;
-use crate::approval::gate::{Verdict, evaluate_safety_gate};
+use crate::approval::decide::ApprovalQuestion;
+use crate::approval::safety_gate::{GateVerdict, evaluate_safety_gate};
 use crate::error::{Error, Result};
-use crate::event::{Appended, Event, EventType, NewEvent, advance};
+use crate::event::{AppendOutcome, Event, EventType, NewEvent, advance};
 use crate::ids::{SessionId, check_name, check_text};
 use crate::json::Json;
 use crate::limits;
-use crate::session::decide::{Step, move_to, status_change};
+use crate::session::decide::{SessionStep, move_to, status_change};
 use crate::session::row::Claim;
 use crate::session::status::Authority;
 use crate::session::{Head, Session, Status};
 use crate::store::{Record, Update};
 use crate::time::Timestamp;
-use crate::view::Answer;
+use crate::view::ViewAnswer;
 
 /// Hands pending sessions to one worker. What they share is built once.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct HandOut<'a> {
 
 /// What a claim changes beside the hot row.
 #[derive(Debug)]
-pub struct Taken {
+pub struct ClaimEffects {
     pub events: Vec<Arc<Event>>,
     /// The minute of activity, where it changed.
     pub minute: Option<i64>,
@@ -52,7 +52,7 @@ impl<'a> HandOut<'a> {
         id: &SessionId,
         head: &mut Head,
         started_at: &mut Option<Timestamp>,
-    ) -> Result<Taken> {
+    ) -> Result<ClaimEffects> {
         head.status = Status::Running;
         head.version += 1;
         head.epoch += 1;
@@ -69,11 +69,11 @@ impl<'a> HandOut<'a> {
         let events = appended
             .into_iter()
             .filter_map(|slot| match slot {
-                Appended::New(event) => Some(event),
-                Appended::Repeat(_) => None,
+                AppendOutcome::New(event) => Some(event),
+                AppendOutcome::Repeat(_) => None,
             })
             .collect();
-        Ok(Taken { events, minute: cold.minute })
+        Ok(ClaimEffects { events, minute: cold.minute })
     }
 
     fn claimed(&mut self, epoch: u64) -> Result<NewEvent> {
@@ -91,30 +91,30 @@ impl<'a> HandOut<'a> {
 
 /// How a run ended.
 #[derive(Debug)]
-pub struct Ended {
-    pub step: Step,
+pub struct RunEnd {
+    pub step: SessionStep,
     /// Values that are written back with the step.
     pub write_back: Option<Json>,
     /// What the worker has to repair; the step is committed all the same.
     pub complaints: Vec<String>,
 }
 
-impl From<Step> for Ended {
-    fn from(step: Step) -> Self {
+impl From<SessionStep> for RunEnd {
+    fn from(step: SessionStep) -> Self {
         Self { step, write_back: None, complaints: Vec::new() }
     }
 }
 
 /// Ends a run as its worker wants, unless it was asked to stop meanwhile. The answers that it was handed are
 /// consumed, unless the work is to be done again.
-pub fn settle(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<Ended> {
+pub fn settle(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<RunEnd> {
     let again = matches!(settle, Settle::Fail { .. });
     let ended = end(session, settle, attempts_max, now)?;
     let done_again = again && ended.step.update.status == Some(Status::Pending);
     if done_again { Ok(ended) } else { cross_out_answers(session, ended) }
 }
 
-fn cross_out_answers(session: &Session, mut ended: Ended) -> Result<Ended> {
+fn cross_out_answers(session: &Session, mut ended: RunEnd) -> Result<RunEnd> {
     if ended.complaints.is_empty() {
         let update = &mut ended.step.update;
         let mut run = update.run.as_ref().and_then(|run| run.read().ok()).unwrap_or_else(|| Run::of(session));
@@ -126,14 +126,14 @@ fn cross_out_answers(session: &Session, mut ended: Ended) -> Result<Ended> {
 }
 
 /// Ends a run whose result may not be written to the entities that it names: like one whose result does not fit.
-pub fn unwritable(session: &Session, ended: &Ended, complaints: Vec<String>) -> Result<Ended> {
+pub fn unwritable(session: &Session, ended: &RunEnd, complaints: Vec<String>) -> Result<RunEnd> {
     let run = Run { resume: None, ..Run::of(session) };
     let mut refused = unfit(session, run, complaints)?;
     refused.step.update.usage.clone_from(&ended.step.update.usage);
     cross_out_answers(session, refused)
 }
 
-fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<Ended> {
+fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<RunEnd> {
     let head = &session.head;
     match settle {
         Settle::Complete { result, text, usage } => {
@@ -191,13 +191,13 @@ fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> 
 }
 
 /// A run says that it is done: it completes if its contract is kept and no person has to review it first.
-fn complete(session: &Session, result: Option<&Json>, text: Option<&str>, now: Timestamp) -> Result<Ended> {
+fn complete(session: &Session, result: Option<&Json>, text: Option<&str>, now: Timestamp) -> Result<RunEnd> {
     let mut run = Run::of(session);
-    let done = |run: Run, write_back: Option<Json>| -> Result<Ended> {
+    let done = |run: Run, write_back: Option<Json>| -> Result<RunEnd> {
         let mut step = move_to(session, Status::Completed, Authority::ClaimHolder, None)?;
         step.events.push(NewEvent::engine(EventType::known("session.completed"), None));
         keep_run(session, run, &mut step)?;
-        Ok(Ended { step, write_back, complaints: Vec::new() })
+        Ok(RunEnd { step, write_back, complaints: Vec::new() })
     };
     run.resume = None;
     let staged = match &run.output {
@@ -224,15 +224,15 @@ fn complete(session: &Session, result: Option<&Json>, text: Option<&str>, now: T
     if !run.asks_before_writing() {
         return done(run, Some(staged));
     }
-    let verdict = if run.criteria.is_empty() { Verdict::default() } else { verdict };
-    let question = Question { kind: approval::Kind::Output, staged, verdict };
+    let verdict = if run.criteria.is_empty() { GateVerdict::default() } else { verdict };
+    let question = ApprovalQuestion { kind: approval::ApprovalKind::Output, staged, verdict };
     let mut step = move_to(session, Status::WaitingHuman, Authority::ClaimHolder, Some("approval"))?;
     ask_for(session, run, question, now, &mut step)?;
     Ok(step.into())
 }
 
 /// A result that does not fit may be repaired once; then the run fails.
-fn unfit(session: &Session, mut run: Run, complaints: Vec<String>) -> Result<Ended> {
+fn unfit(session: &Session, mut run: Run, complaints: Vec<String>) -> Result<RunEnd> {
     let message: String = complaints.join("; ").chars().take(limits::SENTENCE_CHARS_MAX).collect();
     if run.repairs >= limits::REPAIRS_MAX {
         let mut step = failed(session, Status::Failed, Some("output_invalid"), "output_invalid", message)?;
@@ -240,17 +240,17 @@ fn unfit(session: &Session, mut run: Run, complaints: Vec<String>) -> Result<End
         return Ok(step.into());
     }
     run.repairs += 1;
-    let mut step = Step::of(Update { run: Some(run.to_json()?), ..Update::default() });
+    let mut step = SessionStep::of(Update { run: Some(run.to_json()?), ..Update::default() });
     step.events.push(error_event("output_invalid", &message)?);
-    Ok(Ended { step, write_back: None, complaints })
+    Ok(RunEnd { step, write_back: None, complaints })
 }
 
-fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<Step> {
+fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<SessionStep> {
     let (to, kind, asked) = match pause {
-        Pause::Tool { call } => (Status::AwaitingTool, approval::Kind::Tool, call),
-        Pause::Human { question } => (Status::WaitingHuman, approval::Kind::Question, question),
+        Pause::Tool { call } => (Status::AwaitingTool, approval::ApprovalKind::Tool, call),
+        Pause::Human { question } => (Status::WaitingHuman, approval::ApprovalKind::Question, question),
         Pause::View { question, answer: None } => {
-            (Status::WaitingHuman, approval::Kind::Question, Some(question))
+            (Status::WaitingHuman, approval::ApprovalKind::Question, Some(question))
         }
         Pause::View { question, answer: Some(answer) } => {
             return answered_before(session, question, *answer, now);
@@ -265,25 +265,34 @@ fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<Step> {
     if run.assigned_to.is_none() {
         run.assigned_to = session.head.holder.as_ref().map(ToString::to_string);
     }
-    let question = Question { kind, staged: asked, verdict: Verdict::default() };
+    let question = ApprovalQuestion { kind, staged: asked, verdict: GateVerdict::default() };
     ask_for(session, run, question, now, &mut step)?;
     Ok(step)
 }
 
 /// A run pauses for a view that was answered already: the question is asked and answered at once, and the session is
 /// queued again with the answer.
-fn answered_before(session: &Session, question: Json, answer: Answer, now: Timestamp) -> Result<Step> {
-    check_asked(approval::Kind::Question, &question)?;
+fn answered_before(
+    session: &Session,
+    question: Json,
+    answer: ViewAnswer,
+    now: Timestamp,
+) -> Result<SessionStep> {
+    check_asked(approval::ApprovalKind::Question, &question)?;
     let mut step = move_to(session, Status::Pending, Authority::ClaimHolder, Some("answered"))?;
     // The pause counts as no failed attempt.
     step.update.attempts = Some(0);
     let mut run = Run::of(session);
     run.answers.retain(|waiting| waiting.name != answer.name);
     let reply = answer.told()?;
-    let question = Question { kind: approval::Kind::Question, staged: question, verdict: Verdict::default() };
+    let question = ApprovalQuestion {
+        kind: approval::ApprovalKind::Question,
+        staged: question,
+        verdict: GateVerdict::default(),
+    };
     let (mut asked, event) =
         approval::decide::ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now)?;
-    asked.state = approval::State::Approved;
+    asked.state = approval::ApprovalState::Approved;
     asked.decided_by = Some(answer.respondent.author().into());
     asked.decided_at = Some(now);
     asked.body.edited = Some(reply.clone());
@@ -300,14 +309,14 @@ fn answered_before(session: &Session, question: Json, answer: Answer, now: Times
 }
 
 /// A call has an id, a name and arguments; a question has a text.
-pub(crate) fn check_asked(kind: approval::Kind, asked: &Json) -> Result<()> {
+pub(crate) fn check_asked(kind: approval::ApprovalKind, asked: &Json) -> Result<()> {
     if asked.len() > limits::EVENT_BYTES_MAX {
         return Err(Error::TooLarge { what: "tool_call", limit: limits::EVENT_BYTES_MAX });
     }
     let value = asked.value();
     let text = |key: &str| value.get(key).and_then(serde_json::Value::as_str);
     match kind {
-        approval::Kind::Tool => {
+        approval::ApprovalKind::Tool => {
             check_name("tool_call.id", text("id").unwrap_or_default())?;
             check_name("tool_call.name", text("name").unwrap_or_default())?;
             if value.get("args").is_some_and(|args| !args.is_object()) {
@@ -334,9 +343,9 @@ pub(crate) fn check_asked(kind: approval::Kind, asked: &Json) -> Result<()> {
 fn ask_for(
     session: &Session,
     mut run: Run,
-    question: Question,
+    question: ApprovalQuestion,
     now: Timestamp,
-    step: &mut Step,
+    step: &mut SessionStep,
 ) -> Result<()> {
     step.update.deadline = Some(approval::decide::waits_for(question.kind, &run));
     let (approval, event) =
@@ -347,14 +356,20 @@ fn ask_for(
     Ok(())
 }
 
-fn keep_run(session: &Session, run: Run, step: &mut Step) -> Result<()> {
+fn keep_run(session: &Session, run: Run, step: &mut SessionStep) -> Result<()> {
     if session.details.run.is_some() {
         step.update.run = Some(run.to_json()?);
     }
     Ok(())
 }
 
-fn failed(session: &Session, to: Status, reason: Option<&str>, code: &str, message: String) -> Result<Step> {
+fn failed(
+    session: &Session,
+    to: Status,
+    reason: Option<&str>,
+    code: &str,
+    message: String,
+) -> Result<SessionStep> {
     let mut step = move_to(session, to, Authority::ClaimHolder, Some(reason.unwrap_or("failed")))?;
     step.events.insert(0, error_event(code, &message)?);
     if to.is_terminal() {
@@ -386,7 +401,7 @@ fn added_up(before: Option<&Json>, now: Option<Json>) -> Result<Option<Json>> {
 
 /// Handles a lost lease: the run is queued again, or fails after its last attempt. A stop that was asked for
 /// meanwhile outlives the lease.
-pub fn lapse(session: &Session, attempts_max: u32) -> Result<Step> {
+pub fn lapse(session: &Session, attempts_max: u32) -> Result<SessionStep> {
     let head = &session.head;
     if head.is_talk {
         return move_to(session, Status::Idle, Authority::Engine, Some("interrupted"));
@@ -406,12 +421,12 @@ pub fn lapse(session: &Session, attempts_max: u32) -> Result<Step> {
 }
 
 /// Stops a session. A worker that holds it is told; otherwise it ends at once. `None` when there is nothing to stop.
-pub fn stop(session: &Session, by: Authority) -> Result<Option<Step>> {
+pub fn stop(session: &Session, by: Authority) -> Result<Option<SessionStep>> {
     let head = &session.head;
     match head.status {
         Status::Running if head.claim.is_some() => {
             let update = Update { stop_requested: Some(true), ..Update::default() };
-            Ok((!head.stop_requested).then_some(Step::of(update)))
+            Ok((!head.stop_requested).then_some(SessionStep::of(update)))
         }
         Status::Running | Status::WaitingHuman | Status::AwaitingTool if head.is_talk => {
             move_to(session, Status::Idle, Authority::Engine, Some("stopped")).map(Some)
@@ -421,7 +436,7 @@ pub fn stop(session: &Session, by: Authority) -> Result<Option<Step>> {
     }
 }
 
-fn stopped(session: &Session, by: Authority) -> Result<Step> {
+fn stopped(session: &Session, by: Authority) -> Result<SessionStep> {
     if session.head.is_talk {
         return move_to(session, Status::Idle, Authority::Engine, Some("stopped"));
     }
@@ -448,7 +463,7 @@ fn agent_message(text: &str) -> Result<NewEvent> {
 mod tests {
     use super::*;
     use crate::session::decide::tests::session_in;
-    use crate::view::Waiting;
+    use crate::view::UnreadAnswer;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 
@@ -520,7 +535,7 @@ mod tests {
 
     #[test]
     fn a_claim_is_handed_what_came_before_it_and_a_settlement_crosses_that_out() {
-        let waiting = |name: &str, epoch| Waiting { name: name.into(), view_id: "v".into(), epoch };
+        let waiting = |name: &str, epoch| UnreadAnswer { name: name.into(), view_id: "v".into(), epoch };
         let mut session = claimed(1, false);
         session.head.epoch = 3;
         let mut answers = vec![waiting("a", 1), waiting("b", 2), waiting("during", 3)];

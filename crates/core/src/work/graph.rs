@@ -1,13 +1,13 @@
 //! The graph of a task's steps: its faults, the steps that may start, and how it ends. All pure.
 
+use crate::definitions::task::{OnChildFailure, TaskStep};
 use crate::error::{Error, Result};
 use crate::ids::check_name;
-use crate::library::task::{OnChildFailure, Step};
 use crate::limits;
 use crate::session::Status;
 
 /// Refuses steps that could not all run: doubled or unknown keys, circles, steps without an agent or person.
-pub fn check(steps: &[Step]) -> Result<()> {
+pub fn check(steps: &[TaskStep]) -> Result<()> {
     if steps.len() > limits::STEPS_MAX {
         return Err(Error::invalid("steps", format!("has more than {}", limits::STEPS_MAX)));
     }
@@ -44,8 +44,8 @@ pub fn check(steps: &[Step]) -> Result<()> {
 }
 
 /// The steps that wait for each other, if some do.
-fn circle(steps: &[Step]) -> Option<Vec<&str>> {
-    let mut left: Vec<&Step> = steps.iter().collect();
+fn circle(steps: &[TaskStep]) -> Option<Vec<&str>> {
+    let mut left: Vec<&TaskStep> = steps.iter().collect();
     loop {
         let before = left.len();
         let waiting: Vec<&str> = left.iter().map(|step| step.key.as_str()).collect();
@@ -74,7 +74,7 @@ fn circle(steps: &[Step]) -> Option<Vec<&str>> {
 
 /// A child of a running graph, as the other children see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Child<'a> {
+pub struct GraphChild<'a> {
     pub key: &'a str,
     pub depends_on: &'a [String],
     pub status: Status,
@@ -82,7 +82,7 @@ pub struct Child<'a> {
 
 /// What follows from the children's statuses.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Follows {
+pub struct GraphEffects {
     /// Positions of drafts that may start.
     pub start: Vec<usize>,
     /// Positions of children that are not needed any more: they are cancelled.
@@ -93,11 +93,11 @@ pub struct Follows {
 
 /// What the children's statuses lead to. A draft starts when all its dependencies have completed; one that depends on
 /// a failed step never starts.
-pub fn follows(children: &[Child<'_>], policy: OnChildFailure) -> Follows {
+pub fn follows(children: &[GraphChild<'_>], policy: OnChildFailure) -> GraphEffects {
     let failed = children.iter().any(|child| child.status.is_failing());
     if failed && policy == OnChildFailure::FailParent {
         let call_off = (0..children.len()).filter(|n| !children[*n].status.is_terminal()).collect();
-        return Follows { start: Vec::new(), call_off, parent: Some(Status::Failed) };
+        return GraphEffects { start: Vec::new(), call_off, parent: Some(Status::Failed) };
     }
     let mut now: Vec<Status> = children.iter().map(|child| child.status).collect();
     let of =
@@ -124,15 +124,15 @@ pub fn follows(children: &[Child<'_>], policy: OnChildFailure) -> Follows {
         .all(|status| status.is_terminal())
         .then(|| if now.contains(&Status::Completed) { Status::Completed } else { Status::Failed });
     call_off.sort_unstable();
-    Follows { start, call_off, parent }
+    GraphEffects { start, call_off, parent }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn step(key: &str, depends_on: &[&str]) -> Step {
-        Step {
+    fn step(key: &str, depends_on: &[&str]) -> TaskStep {
+        TaskStep {
             key: key.into(),
             name: None,
             agent_slug: Some("eliza".into()),
@@ -145,9 +145,9 @@ mod tests {
 
     #[test]
     fn a_graph_that_cannot_run_is_refused_with_the_reason() {
-        let nobody = Step { agent_slug: None, ..step("a", &[]) };
-        let both = Step { assigned_to: Some("ada".into()), ..step("a", &[]) };
-        let table: [(Vec<Step>, &str); 7] = [
+        let nobody = TaskStep { agent_slug: None, ..step("a", &[]) };
+        let both = TaskStep { assigned_to: Some("ada".into()), ..step("a", &[]) };
+        let table: [(Vec<TaskStep>, &str); 7] = [
             (vec![step("a", &["b"]), step("b", &["a"])], "a → b → a"),
             (vec![step("a", &["a"])], "a → a"),
             (vec![step("x", &[]), step("a", &["x", "c"]), step("b", &["a"]), step("c", &["b"])], "circle"),
@@ -161,7 +161,7 @@ mod tests {
             assert!(refused.to_string().contains(reason), "{refused} does not say {reason}");
         }
         assert!(check(&[step("a", &[]), step("b", &["a"]), step("c", &["a", "b"])]).is_ok());
-        let many: Vec<Step> = (0..=limits::STEPS_MAX).map(|n| step(&n.to_string(), &[])).collect();
+        let many: Vec<TaskStep> = (0..=limits::STEPS_MAX).map(|n| step(&n.to_string(), &[])).collect();
         assert!(check(&many).is_err() && check(&many[1..]).is_ok());
     }
 
@@ -173,13 +173,14 @@ mod tests {
         let on_both = ["a".to_owned(), "b".to_owned()];
         let family = |a, b, c| {
             vec![
-                Child { key: "a", depends_on: none, status: a },
-                Child { key: "b", depends_on: &on_a, status: b },
-                Child { key: "c", depends_on: &on_both, status: c },
+                GraphChild { key: "a", depends_on: none, status: a },
+                GraphChild { key: "b", depends_on: &on_a, status: b },
+                GraphChild { key: "c", depends_on: &on_both, status: c },
             ]
         };
-        type Row<'a> = (Status, Status, Status, OnChildFailure, &'a [usize], &'a [usize], Option<Status>);
-        let table: [Row<'_>; 8] = [
+        type GraphRow<'a> =
+            (Status, Status, Status, OnChildFailure, &'a [usize], &'a [usize], Option<Status>);
+        let table: [GraphRow<'_>; 8] = [
             (Pending, Draft, Draft, OnChildFailure::FailParent, &[], &[], None),
             (Completed, Draft, Draft, OnChildFailure::FailParent, &[1], &[], None),
             (Completed, Running, Draft, OnChildFailure::FailParent, &[], &[], None),

@@ -9,7 +9,7 @@ use crate::ids::{SessionId, TenantId};
 use crate::session::{Details, Head, MemoryMode, Session, Status};
 use crate::store::{NewSession, Update};
 use crate::time::Timestamp;
-use crate::work::Claimed;
+use crate::work::ClaimedRun;
 
 /// What happened to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub struct Milestone {
     pub task_id: Box<str>,
     /// Whether it is a step of a run, rather than the whole run.
     pub is_step: bool,
-    pub what: What,
+    pub what: MilestoneKind,
     /// The code of the reason, if it has one.
     pub reason: Option<Box<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum MilestoneKind {
     Started,
     /// How it ended, and when it had started, if it had.
     Ended {
@@ -35,7 +35,13 @@ pub enum What {
 }
 
 impl Milestone {
-    fn of(tenant: &TenantId, id: &SessionId, head: &Head, details: &Details, what: What) -> Option<Self> {
+    fn of(
+        tenant: &TenantId,
+        id: &SessionId,
+        head: &Head,
+        details: &Details,
+        what: MilestoneKind,
+    ) -> Option<Self> {
         let task_id = details.task_id.clone()?;
         let told = !head.is_talk && details.memory_mode != MemoryMode::Incognito;
         told.then(|| Self {
@@ -51,47 +57,52 @@ impl Milestone {
     /// The start of a run that needs no worker: the parent of a task with steps.
     pub fn begun(tenant: &TenantId, new: &NewSession) -> Option<Self> {
         let begins = new.head.status == Status::Running;
-        begins.then(|| Self::of(tenant, &new.id, &new.head, &new.details, What::Started)).flatten()
+        begins.then(|| Self::of(tenant, &new.id, &new.head, &new.details, MilestoneKind::Started)).flatten()
     }
 
     /// The start of a run, by its first claim. A later attempt is the same run.
-    pub fn taken(claimed: &Claimed) -> Option<Self> {
+    pub fn taken(claimed: &ClaimedRun) -> Option<Self> {
         let Session { tenant, id, head, details, .. } = &claimed.session;
         let first = claimed.epoch == 1 && !claimed.again;
-        first.then(|| Self::of(tenant, id, head, details, What::Started)).flatten()
+        first.then(|| Self::of(tenant, id, head, details, MilestoneKind::Started)).flatten()
     }
 
     /// The end of a run by this update.
     pub fn ended(session: &Session, update: &Update) -> Option<Self> {
         let Session { tenant, id, head, details, .. } = session;
         let status = update.status.filter(|to| to.is_terminal())?;
-        let ended =
-            Self::of(tenant, id, head, details, What::Ended { status, started_at: details.started_at })?;
+        let ended = Self::of(
+            tenant,
+            id,
+            head,
+            details,
+            MilestoneKind::Ended { status, started_at: details.started_at },
+        )?;
         Some(Self { reason: update.end_reason.clone(), ..ended })
     }
 
     /// The code of the failure, if this is one.
     pub fn failure(&self) -> Option<&str> {
         match self.what {
-            What::Ended { status: Status::Failed, .. } => {
+            MilestoneKind::Ended { status: Status::Failed, .. } => {
                 Some(self.reason.as_deref().unwrap_or("run_failed"))
             }
-            What::Started | What::Ended { .. } => None,
+            MilestoneKind::Started | MilestoneKind::Ended { .. } => None,
         }
     }
 
     /// The public name of the milestone.
     pub const fn name(&self) -> &'static str {
         match self.what {
-            What::Started => "task.session_started",
-            What::Ended { status: Status::Completed, .. } => "task.session_completed",
-            What::Ended { .. } => "task.session_failed",
+            MilestoneKind::Started => "task.session_started",
+            MilestoneKind::Ended { status: Status::Completed, .. } => "task.session_completed",
+            MilestoneKind::Ended { .. } => "task.session_failed",
         }
     }
 
     /// How long the run took, if it ended at this time.
     pub fn took(&self, at: Timestamp) -> Option<Duration> {
-        let What::Ended { started_at: Some(from), .. } = self.what else { return None };
+        let MilestoneKind::Ended { started_at: Some(from), .. } = self.what else { return None };
         Some(Duration::from_micros(u64::try_from(at.as_micros() - from.as_micros()).unwrap_or(0)))
     }
 }
@@ -140,8 +151,12 @@ mod tests {
 
     #[test]
     fn only_the_first_claim_is_a_start() {
-        let claimed =
-            |epoch, again| Claimed { session: run(), epoch, lease_until: Timestamp::from_micros(9), again };
+        let claimed = |epoch, again| ClaimedRun {
+            session: run(),
+            epoch,
+            lease_until: Timestamp::from_micros(9),
+            again,
+        };
         assert_eq!(Milestone::taken(&claimed(1, false)).unwrap().name(), "task.session_started");
         assert_eq!(Milestone::taken(&claimed(2, false)), None, "a second attempt");
         assert_eq!(Milestone::taken(&claimed(1, true)), None, "the answer to a repeated call");

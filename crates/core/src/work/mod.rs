@@ -21,7 +21,7 @@ use crate::json::Json;
 use crate::limits;
 use crate::session::{Session, SessionType};
 use crate::time::Timestamp;
-use crate::view::Answer;
+use crate::view::ViewAnswer;
 
 pub use store::{ClaimStore, WorkQueueStore};
 
@@ -92,7 +92,7 @@ pub struct ClaimOrder {
 
 /// A session that was claimed.
 #[derive(Clone, Debug)]
-pub struct Claimed {
+pub struct ClaimedRun {
     pub session: Session,
     pub epoch: u64,
     pub lease_until: Timestamp,
@@ -166,7 +166,7 @@ pub enum Pause {
     /// with that answer.
     View {
         question: Json,
-        answer: Option<Box<Answer>>,
+        answer: Option<Box<ViewAnswer>>,
     },
     Idle,
 }

@@ -14,7 +14,7 @@ use crate::limits;
 /// What a run must produce.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Output {
+pub struct OutputContract {
     #[serde(rename = "type")]
     pub kind: OutputType,
     /// JSON Schema of the result.
@@ -50,7 +50,7 @@ pub enum FieldMap {
     Paths(BTreeMap<String, String>),
 }
 
-impl Output {
+impl OutputContract {
     pub fn check(&self, field: &'static str) -> Result<()> {
         let wants = |what: &str| Error::invalid(field, format!("this type needs `{what}`"));
         match self.kind {
@@ -332,7 +332,7 @@ mod tests {
         Json::parse(text.as_bytes()).unwrap()
     }
 
-    fn output(text: &str) -> Output {
+    fn output(text: &str) -> OutputContract {
         crate::strict::read(json(text).as_str()).unwrap()
     }
 

@@ -2,8 +2,8 @@
 //! starting a draft, retrying, and going on after a decision, an answer or a finished step. Pure.
 
 use crate::access::{Actor, Right, Role, Verb, right};
+use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Error, Result};
-use crate::library::{Defined, Task};
 use crate::session::Session;
 use crate::work::run::Run;
 
@@ -11,7 +11,7 @@ use crate::work::run::Run;
 #[derive(Clone, Copy, Debug)]
 pub enum QueueCause<'a> {
     /// A run of this task, as the task is now.
-    Task(&'a Defined<Task>),
+    Task(&'a StoredDefinition<Task>),
     /// Work without a task, or whose task is gone: only owners start it.
     NoTask,
     /// The session's own run goes on.
@@ -45,7 +45,7 @@ pub fn check_continues(session: &Session) -> Result<()> {
 }
 
 /// Why a retry is queued: for its task where it has one, else to continue the run.
-pub fn cause_of_retry<'a>(session: &'a Session, task: Option<&'a Defined<Task>>) -> QueueCause<'a> {
+pub fn cause_of_retry<'a>(session: &'a Session, task: Option<&'a StoredDefinition<Task>>) -> QueueCause<'a> {
     match task {
         Some(task) => QueueCause::Task(task),
         None if session.details.task_id.is_none() && was_started(session) => QueueCause::Continues(session),
@@ -53,7 +53,7 @@ pub fn cause_of_retry<'a>(session: &'a Session, task: Option<&'a Defined<Task>>)
     }
 }
 
-fn is_own_or_assigned(actor: &Actor, task: &Defined<Task>) -> bool {
+fn is_own_or_assigned(actor: &Actor, task: &StoredDefinition<Task>) -> bool {
     actor.user.as_ref().is_some_and(|user| {
         task.created_by.as_ref() == Some(user) || task.value.assigned_to.as_deref() == Some(user.as_str())
     })
@@ -82,10 +82,10 @@ mod tests {
         }
     }
 
-    fn task(made_by: Option<&str>, assigned_to: Option<&str>) -> Defined<Task> {
+    fn task(made_by: Option<&str>, assigned_to: Option<&str>) -> StoredDefinition<Task> {
         let mut value: Task = crate::strict::read(r#"{"slug":"t","name":"T"}"#).unwrap();
         value.assigned_to = assigned_to.map(str::to_owned);
-        Defined {
+        StoredDefinition {
             id: "t".into(),
             value,
             version: 1,
@@ -137,7 +137,7 @@ mod tests {
         let member = actor(Role::Member, Some("m"));
         let mine = task(Some("m"), None);
         let mut failed = session_in(Status::Failed);
-        let may = |session: &Session, task: Option<&Defined<Task>>| {
+        let may = |session: &Session, task: Option<&StoredDefinition<Task>>| {
             check_may_queue(&member, cause_of_retry(session, task)).is_ok()
         };
         assert!(!may(&failed, None), "an abandoned draft was never started");

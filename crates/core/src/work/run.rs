@@ -3,23 +3,23 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::output::Output;
+use super::output::OutputContract;
 use super::retry_chain::RetryChain;
 use super::write_grant::WriteGrant;
+use crate::definitions::criteria::Dimension;
+use crate::definitions::task::{ApprovalTerms, OnChildFailure, RunLimits};
 use crate::error::Result;
 use crate::json::Json;
-use crate::library::criteria::Dimension;
-use crate::library::task::{ApprovalTerms, OnChildFailure, RunLimits};
 use crate::limits;
 use crate::session::Session;
-use crate::view::Waiting;
+use crate::view::UnreadAnswer;
 
 /// A run's contract and progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     pub task_slug: Option<String>,
     pub description: Option<String>,
-    pub output: Option<Output>,
+    pub output: Option<OutputContract>,
     /// The entities that it may write. A run from before grants existed has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<WriteGrant>,
@@ -53,7 +53,7 @@ pub struct Run {
     pub retry_chain: Option<RetryChain>,
     /// Answers to views of this session that no run has read, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answers: Vec<Waiting>,
+    pub answers: Vec<UnreadAnswer>,
 }
 
 /// The place of a child in its graph.
@@ -145,7 +145,7 @@ impl Run {
 
     /// The answers that the claim of this epoch is handed: the oldest of those that came before it.
     /// A claim that takes over is handed them again, until a run that had them has settled.
-    pub fn handed(&self, epoch: u64) -> impl Iterator<Item = &Waiting> {
+    pub fn handed(&self, epoch: u64) -> impl Iterator<Item = &UnreadAnswer> {
         self.answers.iter().filter(move |waiting| waiting.epoch < epoch).take(limits::ANSWERS_HANDED_MAX)
     }
 

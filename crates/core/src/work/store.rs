@@ -4,12 +4,12 @@ use crate::ids::TenantId;
 use crate::session::query::Page;
 use crate::store::StoreFuture;
 use crate::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
-use crate::work::{ClaimOrder, Claimed};
+use crate::work::{ClaimOrder, ClaimedRun};
 
 /// Work that is handed out.
 pub trait ClaimStore {
     /// Hands out pending sessions: one winner each, highest priority first, then oldest.
-    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>>;
+    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<ClaimedRun>>;
 }
 
 /// What waits for somebody, in buckets.

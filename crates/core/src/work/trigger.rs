@@ -2,44 +2,44 @@
 
 use serde_json::json;
 
-use super::output::Output;
+use super::output::OutputContract;
 use super::run::{Run, StepOf};
 use super::write_grant::WriteGrant;
 use crate::access::Actor;
-use crate::approval::decide::{Question, ask};
-use crate::approval::gate::Verdict;
+use crate::approval::decide::{ApprovalQuestion, ask};
+use crate::approval::safety_gate::GateVerdict;
 use crate::approval::{self, Approval};
+use crate::definitions::criteria::Dimension;
+use crate::definitions::task::{TaskStatus, TaskStep};
+use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Conflict, Result};
 use crate::event::NewEvent;
 use crate::ids::{SessionId, UserId};
 use crate::json::Json;
-use crate::library::criteria::Dimension;
-use crate::library::task::{Step, TaskStatus};
-use crate::library::{Defined, Task};
 use crate::session::decide::{blank_details, blank_head, created_event, retry};
-use crate::session::{Details, Session, SessionType, Source, Status};
+use crate::session::{Details, Session, SessionSource, SessionType, Status};
 use crate::store::NewSession;
 use crate::time::Timestamp;
 
 /// A session to be created, with the first events of its log.
 #[derive(Debug)]
-pub struct Start {
+pub struct SessionStart {
     pub new: NewSession,
     pub events: Vec<NewEvent>,
 }
 
 /// Everything that one run begins with; the session that represents the run comes first.
 #[derive(Debug, Default)]
-pub struct Starts {
-    pub sessions: Vec<Start>,
+pub struct RunStart {
+    pub sessions: Vec<SessionStart>,
     pub approvals: Vec<Approval>,
 }
 
 /// What a run is made from.
 #[derive(Debug)]
-pub struct Order<'a> {
+pub struct RunOrder<'a> {
     pub actor: &'a Actor,
-    pub task: &'a Defined<Task>,
+    pub task: &'a StoredDefinition<Task>,
     pub input: Option<Json>,
     /// The dimensions of the task's first criteria set.
     pub criteria: Vec<Dimension>,
@@ -49,13 +49,13 @@ pub struct Order<'a> {
 }
 
 /// Starts a task: one session, or a parent with a child for each step.
-pub fn trigger(order: &Order<'_>) -> Result<Starts> {
+pub fn trigger(order: &RunOrder<'_>) -> Result<RunStart> {
     let task = &order.task.value;
     if task.status != TaskStatus::Active {
         return Err(Conflict::TaskNotActive { status: task.status.as_str() }.into());
     }
     let input = overlaid(task.input.as_ref(), order.input.as_ref());
-    let mut starts = Starts::default();
+    let mut starts = RunStart::default();
     if task.steps.is_empty() {
         let run = contract(order, task.output.clone(), true);
         let doer = Doer { agent: task.agent_slug.as_deref(), person: task.assigned_to.as_deref() };
@@ -89,12 +89,12 @@ pub fn again(
     parent: &Session,
     children: &[Session],
     now: Timestamp,
-) -> Result<Starts> {
+) -> Result<RunStart> {
     if !parent.head.status.is_terminal() {
         let refused = Conflict::InvalidTransition { from: parent.head.status, to: Status::Pending };
         return Err(refused.into());
     }
-    let mut starts = Starts::default();
+    let mut starts = RunStart::default();
     // Both refuse a session that has not failed.
     let mut fresh = retry(actor, failed)?;
     if failed.id != parent.id {
@@ -146,7 +146,7 @@ fn of_former(actor: &Actor, former: &Session) -> NewSession {
             input: old.input.clone(),
             metadata: old.metadata.clone(),
             memory_mode: old.memory_mode,
-            ..blank_details(Source::direct(actor.surface, false))
+            ..blank_details(SessionSource::direct(actor.surface, false))
         },
         participants: former.participants.clone(),
         fork_of: None,
@@ -167,7 +167,7 @@ impl Doer<'_> {
     }
 }
 
-fn contract(order: &Order<'_>, output: Option<Output>, judged: bool) -> Run {
+fn contract(order: &RunOrder<'_>, output: Option<OutputContract>, judged: bool) -> Run {
     let task = &order.task.value;
     Run {
         task_slug: Some(task.slug.clone()),
@@ -189,7 +189,12 @@ fn contract(order: &Order<'_>, output: Option<Output>, judged: bool) -> Run {
     }
 }
 
-fn child(order: &Order<'_>, step: &Step, parent: &SessionId, input: Option<&Json>) -> (NewSession, Run) {
+fn child(
+    order: &RunOrder<'_>,
+    step: &TaskStep,
+    parent: &SessionId,
+    input: Option<&Json>,
+) -> (NewSession, Run) {
     let task = &order.task.value;
     let doer = Doer { agent: step.agent_slug.as_deref(), person: step.assigned_to.as_deref() };
     let mut new = session(order, SessionId::generate(), doer, overlaid(input, step.input.as_ref()));
@@ -206,7 +211,7 @@ fn child(order: &Order<'_>, step: &Step, parent: &SessionId, input: Option<&Json
     (new, run)
 }
 
-fn session(order: &Order<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>) -> NewSession {
+fn session(order: &RunOrder<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>) -> NewSession {
     let task = &order.task.value;
     let actor = order.actor;
     let mut head = blank_head(SessionType::Agent, Status::Draft, actor.user.clone());
@@ -228,7 +233,7 @@ fn session(order: &Order<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>
             agent_slug: doer.agent.map(Into::into),
             entity_id: task.entity_id.as_deref().map(Into::into),
             input,
-            ..blank_details(Source::direct(actor.surface, false))
+            ..blank_details(SessionSource::direct(actor.surface, false))
         },
         participants,
         fork_of: None,
@@ -238,7 +243,7 @@ fn session(order: &Order<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>
 /// Adds a session to the starts, with its status, its first event and, if a person does it, the entry in that
 /// person's inbox.
 fn begin(
-    starts: &mut Starts,
+    starts: &mut RunStart,
     mut new: NewSession,
     mut run: Run,
     status: Status,
@@ -258,12 +263,12 @@ fn begin(
         events.push(event);
     }
     new.details.run = Some(run.to_json()?);
-    starts.sessions.push(Start { new, events });
+    starts.sessions.push(SessionStart { new, events });
     Ok(())
 }
 
 /// What the person who does a step is asked.
-pub fn human_step(title: &str, run: &Run, input: Option<&Json>) -> Result<Question> {
+pub fn human_step(title: &str, run: &Run, input: Option<&Json>) -> Result<ApprovalQuestion> {
     let mut staged = json!({"text": title, "step": run.step.as_ref().map(|step| &step.key)});
     if let Some(description) = &run.description {
         staged["description"] = description.as_str().into();
@@ -277,7 +282,11 @@ pub fn human_step(title: &str, run: &Run, input: Option<&Json>) -> Result<Questi
     if let Some(schema) = run.output.as_ref().and_then(|output| output.schema.as_ref()) {
         staged["schema"] = schema.value();
     }
-    Ok(Question { kind: approval::Kind::Question, staged: Json::of(&staged)?, verdict: Verdict::default() })
+    Ok(ApprovalQuestion {
+        kind: approval::ApprovalKind::Question,
+        staged: Json::of(&staged)?,
+        verdict: GateVerdict::default(),
+    })
 }
 
 /// Fields of one object over those of another; anything else replaces.

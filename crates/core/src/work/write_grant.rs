@@ -7,12 +7,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::output::{Output, OutputType};
+use super::output::{OutputContract, OutputType};
 use crate::access::{Actor, Role};
+use crate::definitions::Task;
 use crate::error::{Error, Result};
 use crate::ids::check_name;
 use crate::json::Json;
-use crate::library::Task;
 use crate::limits;
 
 /// The entities that a task, or a run of it, may write.
@@ -45,7 +45,10 @@ impl WriteGrant {
     }
 
     /// The grant that these outputs need in sessions about this entity.
-    pub fn needed<'a>(outputs: impl Iterator<Item = &'a Output>, about: Option<&str>) -> Option<Self> {
+    pub fn needed<'a>(
+        outputs: impl Iterator<Item = &'a OutputContract>,
+        about: Option<&str>,
+    ) -> Option<Self> {
         let mut needed: Option<Self> = None;
         for output in outputs.filter(|output| output.kind.writes_entities()) {
             let needed = needed.get_or_insert_default();
@@ -309,7 +312,7 @@ mod tests {
         }
     }
 
-    fn task_output(more: &str) -> Option<Output> {
+    fn task_output(more: &str) -> Option<OutputContract> {
         task(more).output
     }
 

@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use bytes::Bytes;
 use sederunt_core::Event;
-use sederunt_core::live::reply::Shown;
+use sederunt_core::live::reply::ReplyPiece;
 
 /// How much of an event its reader may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub fn frame(one: &Event, view: View) -> Bytes {
 }
 
 /// A piece of an unfinished reply as a frame of a stream, without a sequence.
-pub fn delta(shown: &Shown) -> Bytes {
+pub fn delta(shown: &ReplyPiece) -> Bytes {
     let mut out = Vec::with_capacity(shown.text.len() + 64);
     out.extend_from_slice(b"event: delta\ndata: {\"text\":");
     text(&mut out, &shown.text);
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(lines[0], "id: 41");
         assert!(lines[1].starts_with("data: {\"session_id\""));
         assert_eq!(lines[2..], ["", ""]);
-        let delta = delta(&Shown { offset: 3, text: "a\n\"b".into() });
+        let delta = delta(&ReplyPiece { offset: 3, text: "a\n\"b".into() });
         assert_eq!(&delta[..], b"event: delta\ndata: {\"text\":\"a\\n\\\"b\",\"offset\":3}\n\n");
         assert_eq!(&gap(5)[..], b"event: gap\ndata: {\"first\":5}\n\n");
     }

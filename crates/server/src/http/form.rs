@@ -3,9 +3,9 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
+use sederunt_core::definitions::{StoredDefinition, View};
 use sederunt_core::engine::{Asker, OpenedView};
-use sederunt_core::library::{Defined, View};
-use sederunt_core::view::{Question, QuestionType};
+use sederunt_core::view::{QuestionType, ViewQuestion};
 
 use super::page::escape;
 
@@ -13,7 +13,7 @@ pub const SCRIPT: &str = include_str!("form/form.js");
 pub const STYLE: &str = include_str!("form/form.css");
 
 /// The page for a caller who may read the whole view.
-pub fn whole(view: &Defined<View>) -> String {
+pub fn whole(view: &StoredDefinition<View>) -> String {
     let body = match view.value.session_id {
         Some(_) => questions(&view.id, &view.value.questions),
         None => said("This form is not published."),
@@ -104,7 +104,7 @@ fn end(button: &str) -> String {
 /// Up to this many choices are shown as radio buttons, more as a drop-down list.
 const RADIOS_MAX: usize = 4;
 
-fn questions(id: &str, questions: &[Question]) -> String {
+fn questions(id: &str, questions: &[ViewQuestion]) -> String {
     let fields: String = questions.iter().enumerate().map(|(n, question)| field(n, question)).collect();
     let must = if questions.iter().any(|question| question.required) {
         "<p class=\"help\"><span class=\"must\">*</span> needs an answer</p>\n"
@@ -118,7 +118,7 @@ fn questions(id: &str, questions: &[Question]) -> String {
     )
 }
 
-fn field(n: usize, question: &Question) -> String {
+fn field(n: usize, question: &ViewQuestion) -> String {
     let (key, label, kind) = (escape(&question.key), escape(&question.label), question.kind.as_str());
     let required = if question.required { " required" } else { "" };
     let mark = if question.required { " <span class=\"must\" title=\"required\">*</span>" } else { "" };
@@ -214,7 +214,7 @@ pub fn asset(text: &'static str, kind: &'static str) -> Response {
 mod tests {
     use sederunt_core::json::Json;
     use sederunt_core::strict;
-    use sederunt_core::view::Gate;
+    use sederunt_core::view::ViewAudience;
 
     use super::*;
 
@@ -237,7 +237,7 @@ mod tests {
             title: view.title.clone(),
             description: view.description.clone(),
             asked_by: Asker { name: Some(HOSTILE.to_owned()), tenant: Some(HOSTILE.to_owned()) },
-            gate: Gate::None,
+            gate: ViewAudience::None,
             view: Some(view),
             open: true,
             answered: false,
@@ -272,7 +272,7 @@ mod tests {
             (by(Some("Scribe & Co"), None), "Asked by Scribe &amp; Co."),
             (by(None, Some("acme")), "Asked for acme."),
         ] {
-            let lead = OpenedView { view: None, gate: Gate::Lead, asked_by, ..opened() };
+            let lead = OpenedView { view: None, gate: ViewAudience::Lead, asked_by, ..opened() };
             for view in [lead.clone(), OpenedView { open: false, ..lead.clone() }] {
                 assert!(asked(&view).contains(says), "{}", asked(&view));
             }
@@ -284,7 +284,7 @@ mod tests {
     fn the_page_says_where_a_respondent_stands() {
         let answered = asked(&OpenedView { answered: true, ..opened() });
         let closed = asked(&OpenedView { open: false, ..opened() });
-        let lead = asked(&OpenedView { view: None, gate: Gate::Lead, ..opened() });
+        let lead = asked(&OpenedView { view: None, gate: ViewAudience::Lead, ..opened() });
         for (page, says, has_form) in [
             (&answered, "Thank you", false),
             (&closed, "no answers any more", false),

@@ -16,8 +16,8 @@ use futures_util::Stream;
 use http::{HeaderValue, header};
 use sederunt_core::access::Role;
 use sederunt_core::engine::{HintStream, LogStream, StreamItem};
-use sederunt_core::live::Frame;
-use sederunt_core::live::hints::Batch;
+use sederunt_core::live::EventFrame;
+use sederunt_core::live::hints::HintBatch;
 use sederunt_core::{Error, limits};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -153,7 +153,7 @@ fn ended(looked: Result<(), Error>) -> bool {
 
 /// The frames as chunks: one, unless they are very many. A frame that others read too was encoded
 /// once for all of them; one that was read for this stream alone is written straight into its chunk.
-fn chunks(frames: Vec<Arc<Frame>>, view: View) -> impl Iterator<Item = Bytes> {
+fn chunks(frames: Vec<Arc<EventFrame>>, view: View) -> impl Iterator<Item = Bytes> {
     let mut frames = frames.into_iter().peekable();
     std::iter::from_fn(move || {
         let first = frames.next()?;
@@ -170,7 +170,7 @@ fn chunks(frames: Vec<Arc<Frame>>, view: View) -> impl Iterator<Item = Bytes> {
     })
 }
 
-fn wire(frame: &Arc<Frame>, view: View) -> Bytes {
+fn wire(frame: &Arc<EventFrame>, view: View) -> Bytes {
     if view == View::Full && Arc::strong_count(frame) > 1 {
         frame.wire(|event| encode::frame(event, view))
     } else {
@@ -178,10 +178,10 @@ fn wire(frame: &Arc<Frame>, view: View) -> Bytes {
     }
 }
 
-fn hint_chunk(batch: &Batch, topics: Topics) -> Bytes {
+fn hint_chunk(batch: &HintBatch, topics: Topics) -> Bytes {
     match batch {
-        Batch::Reset(cursor) => format!("id: {cursor}\nevent: reset\ndata: {{}}\n\n").into(),
-        Batch::Hints(hints, cursor) => {
+        HintBatch::Reset(cursor) => format!("id: {cursor}\nevent: reset\ndata: {{}}\n\n").into(),
+        HintBatch::Hints(hints, cursor) => {
             let row_changed = hints.iter().any(|hint| hint.row_changed || hint.deleted);
             let mut chunk = String::new();
             let mut say = |topic: &str, data: &str| {
@@ -249,8 +249,8 @@ mod tests {
 
     use super::*;
 
-    fn frame(sequence: u64) -> Arc<Frame> {
-        Frame::new(Arc::new(Event {
+    fn frame(sequence: u64) -> Arc<EventFrame> {
+        EventFrame::new(Arc::new(Event {
             session_id: SessionId::stored("s"),
             sequence,
             kind: EventType::known("user.message"),
@@ -321,17 +321,17 @@ mod tests {
             deleted: false,
         };
         let all = Topics { sessions: true, approvals: true, counts: true };
-        let text = |batch: &Batch, topics| String::from_utf8(hint_chunk(batch, topics).to_vec()).unwrap();
-        let log_grew = Batch::Hints(vec![hint(false)], "a.1".into());
+        let text = |batch: &HintBatch, topics| String::from_utf8(hint_chunk(batch, topics).to_vec()).unwrap();
+        let log_grew = HintBatch::Hints(vec![hint(false)], "a.1".into());
         assert_eq!(
             text(&log_grew, all),
             "id: a.1\nevent: sessions\ndata: {\"sessions\":[{\"id\":\"s\",\"status\":\"idle\",\
              \"last_sequence\":3,\"row_changed\":false,\"deleted\":false}]}\n\n"
         );
-        let moved = Batch::Hints(vec![hint(true)], "a.2".into());
+        let moved = HintBatch::Hints(vec![hint(true)], "a.2".into());
         assert!(text(&moved, all).contains("event: counts\ndata: {}\n\n"));
         let only_counts = Topics { sessions: false, approvals: false, counts: true };
         assert_eq!(text(&log_grew, only_counts), "");
-        assert_eq!(text(&Batch::Reset("a.3".into()), only_counts), "id: a.3\nevent: reset\ndata: {}\n\n");
+        assert_eq!(text(&HintBatch::Reset("a.3".into()), only_counts), "id: a.3\nevent: reset\ndata: {}\n\n");
     }
 }

@@ -9,8 +9,8 @@ use sederunt_core::engine::{Engine, LessonSearch};
 use sederunt_core::event::{Event as CoreEvent, EventQuery};
 use sederunt_core::ids::check_name;
 use sederunt_core::session::Session as CoreSession;
-use sederunt_core::session::export::{Extent, Format, Paper};
-use sederunt_core::session::query::{ListCursor, SessionQuery, Types};
+use sederunt_core::session::export::{ExportExtent, ExportFormat, ExportWriter};
+use sederunt_core::session::query::{ListCursor, SessionQuery, TypeFilter};
 use sederunt_core::{Error, SessionId, lesson, limits};
 use serde::Serialize;
 
@@ -128,7 +128,7 @@ pub async fn list(
     if let Some(Place::Sessions(after)) = place
         && room > 0
     {
-        let query = SessionQuery { after, ..SessionQuery::of(Types::All, room) };
+        let query = SessionQuery { after, ..SessionQuery::of(TypeFilter::All, room) };
         let page = engine.sessions(actor, query).await?;
         listed.extend(page.items.into_iter().map(session_entry));
         place = page.next.map(|after| Place::Sessions(Some(after)));
@@ -188,7 +188,7 @@ pub async fn read(engine: &Engine, actor: &Actor, uri: String) -> Result<ReadRes
         }
         Named::Transcript(id) => {
             let (session, events) = newest(engine, actor, &id).await?;
-            let mut paper = Paper::new(Format::Markdown, Extent::Messages);
+            let mut paper = ExportWriter::new(ExportFormat::Markdown, ExportExtent::Messages);
             (paper.begin(&session) + &paper.events(&events) + paper.end(), MARKDOWN)
         }
         Named::Lesson(id) => {

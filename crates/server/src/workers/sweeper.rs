@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sederunt_agents::talk::Talker;
 use sederunt_core::Result;
-use sederunt_core::engine::Swept;
+use sederunt_core::engine::SweepCounts;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics;
@@ -32,7 +32,7 @@ pub async fn run(talker: Talker, every: Duration) {
     }
 }
 
-async fn sweep(talker: &Talker) -> Result<Swept> {
+async fn sweep(talker: &Talker) -> Result<SweepCounts> {
     let swept = talker.engine().sweep().await?;
     if swept.leases_lost + swept.overdue > 0 {
         talker.resume().await?;

@@ -1,6 +1,6 @@
 //! Approvals: what waits for a person, and what was decided.
 
-use sederunt_core::approval::{Approval, ApprovalQuery, Body, State};
+use sederunt_core::approval::{Approval, ApprovalBody, ApprovalQuery, ApprovalState};
 use sederunt_core::error::Error;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::query::Page;
@@ -23,7 +23,7 @@ fn approval_of(row: &Row) -> Result<(i64, Approval)> {
     let id = columns.take::<&str>()?.into();
     let kind: Option<&str> = columns.take()?;
     let session = SessionId::stored(columns.take::<&str>()?);
-    let (task_id, state) = (columns.text()?, columns.word(State::parse)?);
+    let (task_id, state) = (columns.text()?, columns.word(ApprovalState::parse)?);
     let (assigned_to, expires_at, created_at) = (columns.user()?, columns.time_if()?, columns.time()?);
     let (decided_by, decided_at) = (columns.text()?, columns.time_if()?);
     let approval = Approval::of_row(kind, columns.take()?, |kind, body| Approval {
@@ -108,9 +108,9 @@ pub(super) async fn close(
     tx: &Tx,
     tk: i32,
     id: &str,
-    state: State,
+    state: ApprovalState,
     decided_by: Option<&str>,
-    body: Option<&Body>,
+    body: Option<&ApprovalBody>,
     now: Timestamp,
 ) -> Result<bool> {
     let sql = "UPDATE approvals SET state = $3, decided_by = $4, decided_at = $5, body = coalesce($6, body)
@@ -125,6 +125,6 @@ pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()
     tx.execute(sql, &[&tk, &from, &into]).await.map(drop)
 }
 
-fn text_of(body: &Body) -> Result<String> {
+fn text_of(body: &ApprovalBody) -> Result<String> {
     Ok(serde_json::to_string(body).map_err(Error::internal)?)
 }

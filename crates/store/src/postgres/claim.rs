@@ -9,7 +9,7 @@ use sederunt_core::session::Session;
 use sederunt_core::store::{Notice, Refusal};
 use sederunt_core::time::Timestamp;
 use sederunt_core::work::decide::HandOut;
-use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::work::{ClaimOrder, ClaimedRun};
 use sederunt_core::{Event, Result};
 use tokio_postgres::Row;
 
@@ -28,7 +28,7 @@ const QUEUES_MERGED_MAX: usize = 16;
 const WINDOW_FACTOR: i64 = 4;
 
 /// Hands out to several orders for the same work, each in its turn. An order with a key comes alone.
-pub(super) async fn claim(context: &Context, orders: &[ClaimOrder]) -> Result<Vec<Vec<Claimed>>> {
+pub(super) async fn claim(context: &Context, orders: &[ClaimOrder]) -> Result<Vec<Vec<ClaimedRun>>> {
     let Some(first) = orders.first() else { return Ok(Vec::new()) };
     let nothing = || orders.iter().map(|_| Vec::new()).collect();
     let Some(tk) = context.tk(&first.tenant).await? else { return Ok(nothing()) };
@@ -48,7 +48,7 @@ pub(super) async fn claim(context: &Context, orders: &[ClaimOrder]) -> Result<Ve
 }
 
 struct ClaimCommit {
-    claimed: Vec<Vec<Claimed>>,
+    claimed: Vec<Vec<ClaimedRun>>,
     notices: Vec<Notice>,
     /// The key of each notice's session.
     keys: Vec<(i32, i64)>,
@@ -59,7 +59,7 @@ async fn attempt(
     tk: i32,
     first: &ClaimOrder,
     orders: &[ClaimOrder],
-) -> Result<Vec<Vec<Claimed>>, Abort> {
+) -> Result<Vec<Vec<ClaimedRun>>, Abort> {
     let tx = context.prepare(Scope::Tenant(tk)).await?;
     match hand_out(context, &tx, tk, first, orders).await {
         Ok(ClaimCommit { claimed, notices, keys }) => {
@@ -152,9 +152,9 @@ async fn hand_out(
     Ok(ClaimCommit { claimed: claims, notices, keys })
 }
 
-fn handed(session: Session, again: bool) -> Option<Claimed> {
+fn handed(session: Session, again: bool) -> Option<ClaimedRun> {
     let lease_until = session.head.claim.as_ref()?.lease_until;
-    Some(Claimed { epoch: session.head.epoch, lease_until, again, session })
+    Some(ClaimedRun { epoch: session.head.epoch, lease_until, again, session })
 }
 
 /// Of the sessions that were handed out under a key, those that the same credential still holds.
@@ -164,7 +164,7 @@ async fn still_held(
     tk: i32,
     order: &ClaimOrder,
     claims: &[(i64, u64)],
-) -> Result<Vec<Claimed>, Abort> {
+) -> Result<Vec<ClaimedRun>, Abort> {
     let sks: Vec<i64> = claims.iter().map(|(sk, _)| *sk).collect();
     let sessions = LoadedSessions::of(context, &order.tenant, &tx.query(&load("$2"), &[&tk, &sks]).await?)?;
     let mut held = Vec::new();

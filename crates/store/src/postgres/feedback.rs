@@ -4,7 +4,7 @@
 use sederunt_core::error::Error;
 use sederunt_core::feedback::capture::{FeedbackEvent, Signal};
 use sederunt_core::feedback::session::{FeedbackSession, State};
-use sederunt_core::feedback::stats::{Counts, Failures, Tally};
+use sederunt_core::feedback::stats::{Failures, Tally, ThumbTotals};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
@@ -247,7 +247,7 @@ async fn names(
     tk: i32,
     author: Option<&str>,
     kind: &str,
-) -> Result<Vec<(String, Counts)>> {
+) -> Result<Vec<(String, ThumbTotals)>> {
     let sql = "SELECT name, count(*) FILTER (WHERE signal = 'up'), count(*) FILTER (WHERE signal = 'down')
          FROM feedback_names WHERE tk = $1 AND kind = $2 AND ($3::text IS NULL OR author = $3)
          GROUP BY name ORDER BY count(*) DESC, name LIMIT $4";
@@ -255,7 +255,7 @@ async fn names(
     let rows = context.read(Scope::Tenant(tk), sql, &[&tk, &kind, &author, &most]).await?;
     rows.iter()
         .map(|row| {
-            let counts = Counts { up: count(row.try_get(1)?), down: count(row.try_get(2)?) };
+            let counts = ThumbTotals { up: count(row.try_get(1)?), down: count(row.try_get(2)?) };
             Ok((row.try_get(0)?, counts))
         })
         .collect()

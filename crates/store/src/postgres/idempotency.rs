@@ -3,7 +3,7 @@
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::Head;
-use sederunt_core::store::{Committed, IdemKey, Note, PartDone, Refusal, Replay};
+use sederunt_core::store::{CommitResult, IdemKey, KeyNote, PartResult, Refusal, Replay};
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
@@ -39,7 +39,7 @@ impl StoredKey {
             (_, _, Some(list)) => list.into_iter().map(count).collect(),
             _ => Vec::new(),
         };
-        let note = columns.take::<Option<uuid::Uuid>>()?.map(Note);
+        let note = columns.take::<Option<uuid::Uuid>>()?.map(KeyNote);
         let claims =
             claims.unwrap_or_default().chunks_exact(2).map(|pair| (pair[0], count(pair[1]))).collect();
         Ok(Self { tk, scope, sk, claims, body, replay: Replay { sequences, note } })
@@ -56,12 +56,12 @@ impl StoredKey {
         key: &IdemKey,
         heads: impl IntoIterator<Item = Head>,
         now: Timestamp,
-    ) -> Result<Committed, Refusal> {
+    ) -> Result<CommitResult, Refusal> {
         if self.body != key.body {
             return Err(Error::IdempotencyMismatch.into());
         }
-        let parts = heads.into_iter().map(|head| PartDone { head, appended: Vec::new() }).collect();
-        Ok(Committed { at: now, parts, replay: Some(self.replay.clone()) })
+        let parts = heads.into_iter().map(|head| PartResult { head, appended: Vec::new() }).collect();
+        Ok(CommitResult { at: now, parts, replay: Some(self.replay.clone()) })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sederunt_core::event::{Appended, advance};
+use sederunt_core::event::{AppendOutcome, advance};
 use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::session::Head;
 use sederunt_core::store::{Guard, Refusal, Write};
@@ -56,7 +56,7 @@ impl Lookups {
 /// What the writes of a part do, beside moving the head.
 #[derive(Default)]
 pub(super) struct JudgedPart {
-    pub(super) appended: Vec<Appended>,
+    pub(super) appended: Vec<AppendOutcome>,
     /// The description that the first text gives, unless the part sets one.
     pub(super) description: Option<Box<str>>,
     pub(super) talk: Option<Box<Talk>>,

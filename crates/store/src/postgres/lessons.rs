@@ -2,7 +2,7 @@
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::{TenantId, UserId};
-use sederunt_core::lesson::{Body, Count, Effect, Lesson, LessonQuery, Polarity, State};
+use sederunt_core::lesson::{EffectCounter, EffectCounts, Lesson, LessonBody, LessonQuery, Polarity, State};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{LessonStore, StoreFuture};
@@ -32,7 +32,7 @@ fn lesson_of(row: &Row) -> Result<(i64, Lesson)> {
         created_at: columns.time()?,
         updated_at: columns.time()?,
         version: columns.number()?,
-        effect: Effect {
+        effect: EffectCounts {
             shown: columns.number()?,
             first_shown_at: columns.time_if()?,
             last_shown_at: columns.time_if()?,
@@ -173,13 +173,19 @@ pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>)
 }
 
 /// Adds to the counters of lessons, and locks them in one order.
-pub(super) async fn count(tx: &Tx, tk: i32, ids: &[String], count: Count, now: Timestamp) -> Result<()> {
+pub(super) async fn count(
+    tx: &Tx,
+    tk: i32,
+    ids: &[String],
+    count: EffectCounter,
+    now: Timestamp,
+) -> Result<()> {
     let set = match count {
-        Count::Shown => {
+        EffectCounter::Shown => {
             "shown = shown + 1, first_shown_at = coalesce(first_shown_at, $3), last_shown_at = $3 WHERE true"
         }
-        Count::Negative => "negative_since = negative_since + 1 WHERE first_shown_at <= $3",
-        Count::Positive => "positive_since = positive_since + 1 WHERE first_shown_at <= $3",
+        EffectCounter::Negative => "negative_since = negative_since + 1 WHERE first_shown_at <= $3",
+        EffectCounter::Positive => "positive_since = positive_since + 1 WHERE first_shown_at <= $3",
     };
     let sql = format!(
         "UPDATE lessons SET {set} AND (tk, n) IN
@@ -194,9 +200,9 @@ pub(super) async fn merge(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Res
     // Locked in the order in which counters lock them.
     let sql =
         "SELECT n, body FROM lessons WHERE tk = $1 AND position($2 IN body) > 0 ORDER BY n FOR NO KEY UPDATE";
-    for row in tx.query(sql, &[&tk, &Body::mark_of(from)]).await? {
+    for row in tx.query(sql, &[&tk, &LessonBody::mark_of(from)]).await? {
         let n: i64 = row.try_get(0)?;
-        let mut body: Body = serde_json::from_str(row.try_get(1)?).map_err(Error::internal)?;
+        let mut body: LessonBody = serde_json::from_str(row.try_get(1)?).map_err(Error::internal)?;
         if body.hand_over(from, into) {
             let text = serde_json::to_string(&body).map_err(Error::internal)?;
             let sql = "UPDATE lessons SET body = $3, version = version + 1 WHERE tk = $1 AND n = $2";

@@ -2,9 +2,9 @@
 
 use futures_util::FutureExt as _;
 use postgres_types::Type;
+use sederunt_core::definitions::{self, DefinitionDoc, DefinitionKind, DocQuery};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
-use sederunt_core::library::{self, Doc, DocQuery, Kind};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{DocStore, StoreFuture};
 use sederunt_core::time::Timestamp;
@@ -20,11 +20,11 @@ const DOC: &str = "d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d
      ARRAY(SELECT f.key FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value),
      ARRAY(SELECT f.value FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value)";
 
-pub(super) fn doc_of(row: &Row) -> Result<(i64, Doc)> {
+pub(super) fn doc_of(row: &Row) -> Result<(i64, DefinitionDoc)> {
     let mut columns = Columns::of(row);
     let n = columns.take()?;
-    let mut doc = Doc {
-        kind: columns.word(Kind::parse)?,
+    let mut doc = DefinitionDoc {
+        kind: columns.word(DefinitionKind::parse)?,
         id: columns.take::<&str>()?.into(),
         slug: columns.text()?,
         body: Json::stored(columns.take::<&str>()?),
@@ -35,7 +35,7 @@ pub(super) fn doc_of(row: &Row) -> Result<(i64, Doc)> {
         updated_at: columns.time()?,
     };
     let (keys, values): (Vec<&str>, Vec<&str>) = (columns.take()?, columns.take()?);
-    let known = |(key, value): (&str, &str)| library::facet(key).map(|key| (key, value.into()));
+    let known = |(key, value): (&str, &str)| definitions::facet(key).map(|key| (key, value.into()));
     doc.facets = keys.into_iter().zip(values).filter_map(known).collect();
     Ok((n, doc))
 }
@@ -53,11 +53,20 @@ pub(super) fn by_name_sql() -> String {
 }
 
 impl DocStore for PostgresStore {
-    fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>> {
+    fn doc<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: DefinitionKind,
+        name: &'a str,
+    ) -> StoreFuture<'a, Option<DefinitionDoc>> {
         self.read_batches.doc(tenant, kind, name).boxed()
     }
 
-    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
+    fn docs<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: DocQuery,
+    ) -> StoreFuture<'a, Page<DefinitionDoc, i64>> {
         read(async move {
             let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
             let list = FilteredList::docs(&query);
@@ -99,7 +108,13 @@ pub(super) async fn rows(
 }
 
 /// Writes a document if it has the expected version; a taken id or slug violates its index.
-pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: Timestamp) -> Result<bool> {
+pub(super) async fn put(
+    tx: &Tx,
+    tk: i32,
+    doc: &DefinitionDoc,
+    expects: Option<u64>,
+    now: Timestamp,
+) -> Result<bool> {
     let (kind, body, maker) =
         (doc.kind.as_str(), doc.body.as_str(), doc.created_by.as_ref().map(UserId::as_str));
     let (id, slug, now) = (&*doc.id, doc.slug.as_deref(), now.as_micros());
@@ -126,7 +141,10 @@ pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: 
     let sql = "INSERT INTO doc_facets (tk, kind, key, value, n)
          SELECT $1, $2, u.key, u.value, $5 FROM unnest($3::text[], $4::text[]) AS u (key, value) ON CONFLICT DO NOTHING";
     tx.execute(sql, &[&tk, &kind, &keys, &values, &n]).await?;
-    if doc.kind == Kind::Task && expects.is_some() && doc.facets.contains(&("status", "active".into())) {
+    if doc.kind == DefinitionKind::Task
+        && expects.is_some()
+        && doc.facets.contains(&("status", "active".into()))
+    {
         // Sessions that were held for this task may be handed out again.
         let sql = "UPDATE session_heads SET held = false WHERE tk = $1 AND task_id = $2 AND held";
         tx.execute(sql, &[&tk, &id]).await?;
@@ -134,7 +152,7 @@ pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: 
     Ok(true)
 }
 
-pub(super) async fn remove(tx: &Tx, tk: i32, kind: Kind, id: &str) -> Result<()> {
+pub(super) async fn remove(tx: &Tx, tk: i32, kind: DefinitionKind, id: &str) -> Result<()> {
     for sql in [
         "DELETE FROM doc_facets WHERE tk = $1 AND n IN (SELECT n FROM docs WHERE tk = $1 AND kind = $2 AND id = $3)",
         "DELETE FROM docs WHERE tk = $1 AND kind = $2 AND id = $3",

@@ -4,7 +4,7 @@
 use postgres_types::Type;
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
-use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
+use sederunt_core::session::query::{ListCursor, Page, SessionQuery, Visibility};
 use sederunt_core::session::{Session, SessionType, Status};
 use sederunt_core::store::{SessionListStore, StoreFuture};
 
@@ -267,14 +267,14 @@ pub(super) struct VisibleTo {
 }
 
 impl VisibleTo {
-    pub(super) fn of(eyes: Option<&Eyes>) -> Self {
+    pub(super) fn of(eyes: Option<&Visibility>) -> Self {
         let mut seen = Self { user: None, credential: None, prefix: None };
         match eyes {
             None => {}
-            Some(Eyes::Participant(user)) => seen.user = Some(user.as_str().to_owned()),
-            Some(Eyes::Claims(credential)) => seen.credential = Some(credential.as_str().to_owned()),
+            Some(Visibility::Participant(user)) => seen.user = Some(user.as_str().to_owned()),
+            Some(Visibility::Claims(credential)) => seen.credential = Some(credential.as_str().to_owned()),
             // An empty prefix would show everything; no channel has one.
-            Some(Eyes::Prefix(prefix)) => seen.prefix = Some(prefix_range(prefix)),
+            Some(Visibility::Prefix(prefix)) => seen.prefix = Some(prefix_range(prefix)),
         }
         seen
     }

@@ -2,7 +2,7 @@
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
-use sederunt_core::memory::{Body, Kind, Memory, Owner};
+use sederunt_core::memory::{Memory, MemoryBody, MemoryKind, Owner};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{MemoryQuery, MemoryStore, StoreFuture};
 use sederunt_core::time::Timestamp;
@@ -26,7 +26,7 @@ fn memory_of(row: &Row) -> Result<(i64, Memory)> {
         created_at: columns.time()?,
         last_referenced_at: columns.time()?,
         dormant_at: columns.time_if()?,
-        body: Body::stored(columns.take()?)?,
+        body: MemoryBody::stored(columns.take()?)?,
     };
     Ok((n, memory))
 }
@@ -64,7 +64,7 @@ impl MemoryStore for PostgresStore {
         &'a self,
         tenant: &'a TenantId,
         owner: &'a Owner,
-        kind: Kind,
+        kind: MemoryKind,
     ) -> StoreFuture<'a, u64> {
         read(count(&self.context, tenant, owner, kind))
     }
@@ -79,7 +79,12 @@ pub(super) async fn at(context: &Context, tenant: &TenantId, ids: &[String]) -> 
 }
 
 /// How many memories of a kind are shown.
-pub(super) async fn count(context: &Context, tenant: &TenantId, owner: &Owner, kind: Kind) -> Result<u64> {
+pub(super) async fn count(
+    context: &Context,
+    tenant: &TenantId,
+    owner: &Owner,
+    kind: MemoryKind,
+) -> Result<u64> {
     let Some(tk) = context.tk(tenant).await? else { return Ok(0) };
     let sql =
         "SELECT count(*) FROM memories WHERE tk = $1 AND owner = $2 AND kind = $3 AND dormant_at IS NULL";

@@ -96,7 +96,7 @@ use sederunt_core::clock::SystemClock;
 use sederunt_core::ids::TenantId;
 use sederunt_core::live::Hub;
 use sederunt_core::store::{
-    Change, CommitStore, Committed, IdemKey, Refusal, Replay, StoreFuture, UpkeepStore, Vitals, Write,
+    Change, CommitResult, CommitStore, IdemKey, Refusal, Replay, StoreFuture, UpkeepStore, Vitals, Write,
 };
 use sederunt_core::time::Timestamp;
 use sederunt_core::{Error, Result};
@@ -228,11 +228,11 @@ impl PostgresStore {
         change.is_plain_append() && !shared && !human
     }
 
-    async fn append(&self, tk: i32, change: Change) -> Result<Committed, Refusal> {
+    async fn append(&self, tk: i32, change: Change) -> Result<CommitResult, Refusal> {
         let (done, answer) = oneshot::channel();
         let Change { tenant, parts, key, .. } = change;
         let Some(part) = parts.into_iter().next() else { return Err(not_an_append()) };
-        let sederunt_core::store::On::Session(session) = part.on else { return Err(not_an_append()) };
+        let sederunt_core::store::PartTarget::Session(session) = part.on else { return Err(not_an_append()) };
         let Some(write @ Write::Append(_)) = part.writes.into_iter().next() else {
             return Err(not_an_append());
         };
@@ -241,7 +241,7 @@ impl PostgresStore {
     }
 
     /// In a task of its own, so that a caller that goes away cannot stop a change between commit and publication.
-    async fn apply(&self, tk: i32, change: Change) -> Result<Committed, Refusal> {
+    async fn apply(&self, tk: i32, change: Change) -> Result<CommitResult, Refusal> {
         let context = self.context.clone();
         let task = tokio::spawn(async move { commit::apply(&context, tk, &change).await });
         task.await.unwrap_or_else(|error| Err(Error::internal(error).into()))
@@ -274,7 +274,7 @@ fn read<'a, T: 'a>(work: impl Future<Output = Result<T, Fault>> + Send + 'a) -> 
 }
 
 impl CommitStore for PostgresStore {
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitResult, Refusal>> {
         async move {
             let tk = self.context.tk(&change.tenant).await.map_err(Error::from)?;
             let tk = tk.ok_or(Refusal::Rejected(Error::NotFound))?;

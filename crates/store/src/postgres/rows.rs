@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use sederunt_core::error::Error;
-use sederunt_core::event::{Appended, Event, EventType};
+use sederunt_core::event::{AppendOutcome, Event, EventType};
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::row::Turn;
 use sederunt_core::session::source::Company;
 use sederunt_core::session::{
-    Claim, DescriptionSource, Details, Head, MemoryMode, Session, SessionType, Source, SourceKind, Status,
+    Claim, DescriptionSource, Details, Head, MemoryMode, Session, SessionSource, SessionType, SourceKind,
+    Status,
 };
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
@@ -147,7 +148,7 @@ impl<'a> Columns<'a> {
 
     /// [`DETAILS`], and the participants after them.
     fn details(&mut self) -> Result<(Details, Vec<UserId>)> {
-        let source = Source {
+        let source = SessionSource {
             kind: self.word(|text| SourceKind::parse(text).ok())?,
             interactive: self.take()?,
             platform: self.take::<Option<String>>()?.map(Into::into),
@@ -211,9 +212,9 @@ impl<'a> Columns<'a> {
 }
 
 /// The events that an append added, without repeats.
-pub(super) fn new_events(appended: &[Appended]) -> impl Iterator<Item = &Arc<Event>> {
+pub(super) fn new_events(appended: &[AppendOutcome]) -> impl Iterator<Item = &Arc<Event>> {
     appended.iter().filter_map(|slot| match slot {
-        Appended::New(event) => Some(event),
-        Appended::Repeat(_) => None,
+        AppendOutcome::New(event) => Some(event),
+        AppendOutcome::Repeat(_) => None,
     })
 }

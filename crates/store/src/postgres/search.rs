@@ -5,7 +5,7 @@ use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{Hit, SearchQuery, SearchStore, StoreFuture};
+use sederunt_core::store::{SearchHit, SearchQuery, SearchStore, StoreFuture};
 
 use super::fault::Result;
 use super::list::VisibleTo;
@@ -42,7 +42,11 @@ pub(super) async fn sessions_with(context: &Context, tk: i32, text: &str) -> Res
 }
 
 impl SearchStore for PostgresStore {
-    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
+    fn search<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SearchQuery,
+    ) -> StoreFuture<'a, Page<SearchHit, i64>> {
         read(search(&self.context, tenant, query))
     }
 }
@@ -51,7 +55,7 @@ pub(super) async fn search(
     context: &Context,
     tenant: &TenantId,
     query: SearchQuery,
-) -> Result<Page<Hit, i64>> {
+) -> Result<Page<SearchHit, i64>> {
     let terms = SearchTerms::of(&query.words);
     let (Some(tk), Some(terms)) = (context.tk(tenant).await?, terms) else {
         return Ok(Page::default());

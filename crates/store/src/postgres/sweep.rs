@@ -1,7 +1,7 @@
 //! What reads all tenants: due sessions, old idempotency keys, the store's health.
 
 use sederunt_core::ids::{SessionId, TenantId};
-use sederunt_core::store::{Due, RecordsKept, StoreFuture, SweepStore, Vitals};
+use sederunt_core::store::{DueSession, RecordsKept, StoreFuture, SweepStore, Vitals};
 use sederunt_core::time::Timestamp;
 
 use super::connect::schemas;
@@ -13,7 +13,7 @@ use super::{PostgresStore, crises, migrate, ratings, read};
 const PORTION: i64 = 5_000;
 
 impl SweepStore for PostgresStore {
-    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         read(due(&self.context, silent_since, limit))
     }
 
@@ -45,7 +45,7 @@ impl SweepStore for PostgresStore {
 
 /// The three reasons to be due, each by its own index; a session with two of them is named once. Only running
 /// sessions have a lease.
-async fn due(context: &Context, silent_since: Timestamp, limit: usize) -> Result<Vec<Due>> {
+async fn due(context: &Context, silent_since: Timestamp, limit: usize) -> Result<Vec<DueSession>> {
     let sql = "WITH found AS (
              (SELECT tk, sk, id FROM session_heads
               WHERE status = 'running' AND lease_until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + $1
@@ -70,7 +70,7 @@ async fn due(context: &Context, silent_since: Timestamp, limit: usize) -> Result
         .await?;
     rows.iter()
         .map(|row| {
-            Ok(Due {
+            Ok(DueSession {
                 tenant: TenantId::stored(row.try_get::<_, &str>(0)?),
                 session: SessionId::stored(row.try_get::<_, &str>(1)?),
             })

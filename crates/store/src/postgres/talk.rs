@@ -4,7 +4,7 @@ use sederunt_core::error::Error;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::memory::Owner;
 use sederunt_core::session::Session;
-use sederunt_core::store::{Due, StoreFuture, TalkStore};
+use sederunt_core::store::{DueSession, StoreFuture, TalkStore};
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
@@ -79,7 +79,7 @@ impl TalkStore for PostgresStore {
         })
     }
 
-    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         read(async move {
             // The limit is in the text, and heads are read one by one: the planner takes a limit in a parameter for a
             // tenth of all rows, and then reads all heads to find a few.
@@ -94,7 +94,7 @@ impl TalkStore for PostgresStore {
         })
     }
 
-    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         read(async move {
             let sql = format!(
                 "SELECT t.id, h.id FROM (SELECT tk, sk FROM talks WHERE waiting IS NOT NULL) k
@@ -109,11 +109,11 @@ impl TalkStore for PostgresStore {
     }
 }
 
-async fn due(context: &Context, sql: &str, params: &[Param<'_>]) -> Result<Vec<Due>> {
+async fn due(context: &Context, sql: &str, params: &[Param<'_>]) -> Result<Vec<DueSession>> {
     let rows = context.read(Scope::All, sql, params).await?;
     rows.iter()
         .map(|row| {
-            Ok(Due {
+            Ok(DueSession {
                 tenant: TenantId::stored(row.try_get::<_, &str>(0)?),
                 session: SessionId::stored(row.try_get::<_, &str>(1)?),
             })

@@ -2,11 +2,12 @@
 //! types say so: checks may refuse, writes can only fail.
 
 use rusqlite::Connection;
-use sederunt_core::event::{Appended, NewEvent};
+use sederunt_core::event::{AppendOutcome, NewEvent};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::DescriptionSource;
 use sederunt_core::store::{
-    Change, Committed, IdemKey, NewSession, Notice, On, Part, PartDone, Record, Refusal, Update, Write,
+    Change, ChangePart, CommitResult, IdemKey, NewSession, Notice, PartResult, PartTarget, Record, Refusal,
+    Update, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::{Error, Timestamp};
@@ -28,7 +29,7 @@ pub(super) fn commit(
     tx: &mut WriteTransaction<'_>,
     change: &Change,
     crises: &[Box<str>],
-) -> Checked<Committed> {
+) -> Checked<CommitResult> {
     let now = tx.now();
     let Some(tk) = tx.tenant(&change.tenant)? else { return refuse(Error::NotFound) };
     if let Some(key) = &change.key
@@ -40,7 +41,7 @@ pub(super) fn commit(
         .parts
         .iter()
         .map(|part| check(tx, tk, part, now))
-        .collect::<Checked<SmallVec<[PartTarget; 1]>>>()?;
+        .collect::<Checked<SmallVec<[CheckedTarget; 1]>>>()?;
     records::check(tx.db, tk, change, crises)?;
     Ok(write(tx, tk, change, targets, now)?)
 }
@@ -64,29 +65,34 @@ fn answer_repeat(
     change: &Change,
     used: KeyUse,
     now: Timestamp,
-) -> Checked<Committed> {
+) -> Checked<CommitResult> {
     let mut parts = SmallVec::new();
     for part in &change.parts {
         let id = match &part.on {
-            On::Session(id) => id,
-            On::New(new) => &new.id,
+            PartTarget::Session(id) => id,
+            PartTarget::New(new) => &new.id,
         };
         if let Some(found) = tx.head(tk, id)? {
-            parts.push(PartDone { head: found.head, appended: Vec::new() });
+            parts.push(PartResult { head: found.head, appended: Vec::new() });
         }
     }
-    Ok(Committed { at: now, parts, replay: Some(used.replay) })
+    Ok(CommitResult { at: now, parts, replay: Some(used.replay) })
 }
 
 /// The session that a part writes to, as it was checked.
-enum PartTarget {
+enum CheckedTarget {
     Found(StoredHead),
     New { fork_source: Option<StoredHead> },
 }
 
-fn check(tx: &mut WriteTransaction<'_>, tk: i64, part: &Part, now: Timestamp) -> Checked<PartTarget> {
+fn check(
+    tx: &mut WriteTransaction<'_>,
+    tk: i64,
+    part: &ChangePart,
+    now: Timestamp,
+) -> Checked<CheckedTarget> {
     match &part.on {
-        On::Session(id) => {
+        PartTarget::Session(id) => {
             let Some(found) = tx.head(tk, id)? else {
                 return refuse(Error::NotFound);
             };
@@ -95,19 +101,19 @@ fn check(tx: &mut WriteTransaction<'_>, tk: i64, part: &Part, now: Timestamp) ->
                 None => false,
             };
             part.guard.check(id, &found.head, participates, now).map_err(WorkError::Refused)?;
-            Ok(PartTarget::Found(found))
+            Ok(CheckedTarget::Found(found))
         }
-        On::New(new) => {
+        PartTarget::New(new) => {
             if tx.head(tk, &new.id)?.is_some() {
                 return Err(WorkError::Refused(Refusal::Stale));
             }
-            let Some(fork) = &new.fork_of else { return Ok(PartTarget::New { fork_source: None }) };
+            let Some(fork) = &new.fork_of else { return Ok(CheckedTarget::New { fork_source: None }) };
             match tx.head(tk, &fork.session)? {
                 Some(source)
                     if source.head.incarnation == fork.incarnation
                         && source.head.last_sequence >= fork.at_sequence =>
                 {
-                    Ok(PartTarget::New { fork_source: Some(source) })
+                    Ok(CheckedTarget::New { fork_source: Some(source) })
                 }
                 _ => Err(WorkError::Refused(Refusal::Stale)),
             }
@@ -119,18 +125,21 @@ fn write(
     tx: &mut WriteTransaction<'_>,
     tk: i64,
     change: &Change,
-    targets: SmallVec<[PartTarget; 1]>,
+    targets: SmallVec<[CheckedTarget; 1]>,
     now: Timestamp,
-) -> rusqlite::Result<Committed> {
+) -> rusqlite::Result<CommitResult> {
     let mut parts = SmallVec::with_capacity(change.parts.len());
     let mut first_sk = None;
     for (part, target) in change.parts.iter().zip(targets) {
         let (id, mut part_writer) = match (&part.on, target) {
-            (On::Session(id), PartTarget::Found(found)) => (id, PartWriter::on(found)),
-            (On::New(new), PartTarget::New { fork_source }) => {
+            (PartTarget::Session(id), CheckedTarget::Found(found)) => (id, PartWriter::on(found)),
+            (PartTarget::New(new), CheckedTarget::New { fork_source }) => {
                 (&new.id, PartWriter::on_new(insert(tx.db, tk, new, fork_source.as_ref(), now)?))
             }
-            (On::Session(_), PartTarget::New { .. }) | (On::New(_), PartTarget::Found(_)) => continue,
+            (PartTarget::Session(_), CheckedTarget::New { .. })
+            | (PartTarget::New(_), CheckedTarget::Found(_)) => {
+                continue;
+            }
         };
         first_sk.get_or_insert(part_writer.found.sk);
         for write in &part.writes {
@@ -153,13 +162,13 @@ fn write(
     if let Some(key) = &change.key {
         let sequences: SmallVec<[u64; 4]> = parts
             .iter()
-            .find(|part: &&PartDone| !part.appended.is_empty())
-            .map(|part| part.appended.iter().map(Appended::sequence).collect())
+            .find(|part: &&PartResult| !part.appended.is_empty())
+            .map(|part| part.appended.iter().map(AppendOutcome::sequence).collect())
             .unwrap_or_default();
         let done = KeyEffect { sk: first_sk, sequences: &sequences, taken: &[] };
         idempotency::remember(tx.statements.remember_key()?, tx.pending_keys, tk, key, &done, now)?;
     }
-    Ok(Committed { at: now, parts, replay: None })
+    Ok(CommitResult { at: now, parts, replay: None })
 }
 
 fn insert(
@@ -191,7 +200,7 @@ fn insert(
 struct PartWriter {
     found: StoredHead,
     changed: ChangedColumns,
-    appended: Vec<Appended>,
+    appended: Vec<AppendOutcome>,
     row_changed: bool,
     words_changed: bool,
     deleted: bool,
@@ -221,7 +230,7 @@ impl PartWriter {
         now: Timestamp,
     ) -> rusqlite::Result<()> {
         let (appended, cold) = events::append(tx, id, &mut self.found, events, now)?;
-        self.changed.tail |= appended.iter().any(|slot| matches!(slot, Appended::New(_)));
+        self.changed.tail |= appended.iter().any(|slot| matches!(slot, AppendOutcome::New(_)));
         self.changed.deadline |= cold.deadline_changed;
         if let Some(minute) = cold.minute {
             sessions::set_minute(tx.db, self.found.sk, minute)?;
@@ -271,7 +280,7 @@ impl PartWriter {
         tk: i64,
         tenant: &TenantId,
         id: &SessionId,
-    ) -> rusqlite::Result<PartDone> {
+    ) -> rusqlite::Result<PartResult> {
         let sk = self.found.sk;
         if self.deleted {
             tx.forget_head(tk, id);
@@ -287,8 +296,8 @@ impl PartWriter {
             .appended
             .iter()
             .filter_map(|slot| match slot {
-                Appended::New(event) => Some(event.clone()),
-                Appended::Repeat(_) => None,
+                AppendOutcome::New(event) => Some(event.clone()),
+                AppendOutcome::Repeat(_) => None,
             })
             .collect();
         let words = self.words_changed || self.deleted;
@@ -307,7 +316,7 @@ impl PartWriter {
                 deleted: self.deleted,
             });
         }
-        Ok(PartDone { head, appended: self.appended })
+        Ok(PartResult { head, appended: self.appended })
     }
 }
 

@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
-use sederunt_core::approval::{Approval, ApprovalQuery, Body, State};
+use sederunt_core::approval::{Approval, ApprovalBody, ApprovalQuery, ApprovalState};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{ApprovalListStore, ApprovalStore, StoreFuture};
@@ -57,7 +57,7 @@ pub(super) fn approvals(
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Approval> {
     let state = row.get_ref(5)?.as_str()?;
-    let state = State::parse(state).ok_or_else(|| unknown_word(state))?;
+    let state = ApprovalState::parse(state).ok_or_else(|| unknown_word(state))?;
     let (id, task_id, decided_by) = (row.get(1)?, row.get(4)?, row.get(9)?);
     let session = SessionId::stored(row.get_ref(3)?.as_str()?);
     let assigned_to = text(row, 6)?.map(UserId::stored);
@@ -78,12 +78,12 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Approval> {
     }))
 }
 
-pub(super) fn state(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<Option<State>> {
+pub(super) fn state(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<Option<ApprovalState>> {
     let stored: Option<String> = db
         .prepare_cached("SELECT state FROM approvals WHERE tk = ?1 AND id = ?2")?
         .query_row(params![tk, id], |row| row.get(0))
         .optional()?;
-    stored.map(|word| State::parse(&word).ok_or_else(|| unknown_word(&word))).transpose()
+    stored.map(|word| ApprovalState::parse(&word).ok_or_else(|| unknown_word(&word))).transpose()
 }
 
 pub(super) fn add(db: &Connection, tk: i64, approval: &Approval, now: Timestamp) -> rusqlite::Result<()> {
@@ -113,9 +113,9 @@ pub(super) fn close(
     db: &Connection,
     tk: i64,
     id: &str,
-    state: State,
+    state: ApprovalState,
     decided_by: Option<&str>,
-    body: Option<&Body>,
+    body: Option<&ApprovalBody>,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     db.prepare_cached(
@@ -125,6 +125,6 @@ pub(super) fn close(
     .map(drop)
 }
 
-fn text_of(body: &Body) -> rusqlite::Result<String> {
+fn text_of(body: &ApprovalBody) -> rusqlite::Result<String> {
     serde_json::to_string(body).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }

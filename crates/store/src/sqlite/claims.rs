@@ -13,8 +13,8 @@ use sederunt_core::error::Result;
 use sederunt_core::ids::SessionId;
 use sederunt_core::session::Head;
 use sederunt_core::store::{ClaimStore, Notice, StoreFuture};
-use sederunt_core::work::decide::{HandOut, Taken};
-use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::work::decide::{ClaimEffects, HandOut};
+use sederunt_core::work::{ClaimOrder, ClaimedRun};
 use sederunt_core::{Error, Timestamp};
 
 use super::fault::{WorkError, refuse};
@@ -32,7 +32,7 @@ pub(super) struct TakenSessions {
 }
 
 impl ClaimStore for SqliteStore {
-    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
+    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<ClaimedRun>> {
         async move {
             let order = Arc::new(order);
             let asked = order.clone();
@@ -69,7 +69,7 @@ fn claimed_sessions(
     order: &ClaimOrder,
     out: &TakenSessions,
     now: Timestamp,
-) -> rusqlite::Result<Vec<Claimed>> {
+) -> rusqlite::Result<Vec<ClaimedRun>> {
     let mut held = Vec::with_capacity(out.taken.len());
     let mut rows = sessions::ByKey::of(db)?;
     for (sk, epoch) in &out.taken {
@@ -78,7 +78,7 @@ fn claimed_sessions(
             && let Some(claim) = &session.head.claim
         {
             let lease_until = claim.lease_until;
-            held.push(Claimed { epoch: *epoch, lease_until, again: out.again, session });
+            held.push(ClaimedRun { epoch: *epoch, lease_until, again: out.again, session });
         }
     }
     Ok(held)
@@ -193,7 +193,7 @@ fn write(
     tx: &mut WriteTransaction<'_>,
     tk: i64,
     order: &ClaimOrder,
-    plan: Vec<(PendingSession, Taken)>,
+    plan: Vec<(PendingSession, ClaimEffects)>,
     now: Timestamp,
 ) -> rusqlite::Result<TakenSessions> {
     let db = tx.db;
@@ -203,7 +203,7 @@ fn write(
     let mut set_status = db.prepare_cached(sessions::SET_STATUS)?;
     let mut set_status_and_minute = db.prepare_cached(sessions::SET_STATUS_AND_MINUTE)?;
     let mut taken = Vec::with_capacity(plan.len());
-    for (PendingSession { sk, id, head, started_at, counted, .. }, Taken { events, minute }) in plan {
+    for (PendingSession { sk, id, head, started_at, counted, .. }, ClaimEffects { events, minute }) in plan {
         let take = if counted { &mut take_counted } else { &mut take };
         heads::take(take, sk, &head, started_at)?;
         move_tail.execute(params![sk, head.last_sequence.cast_signed(), head.last_at.as_micros()])?;

@@ -3,7 +3,9 @@
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use sederunt_core::error::Error;
-use sederunt_core::event::{Appended, Cold, Event, EventPage, EventQuery, EventType, NewEvent, advance};
+use sederunt_core::event::{
+    AppendOutcome, ColdColumns, Event, EventPage, EventQuery, EventType, NewEvent, advance,
+};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::json::Json;
 use sederunt_core::store::{EventStore, StoreFuture};
@@ -23,7 +25,7 @@ pub(super) fn append(
     found: &mut StoredHead,
     events: &[NewEvent],
     now: Timestamp,
-) -> rusqlite::Result<(Vec<Appended>, Cold)> {
+) -> rusqlite::Result<(Vec<AppendOutcome>, ColdColumns)> {
     let (db, sk, prefix_to) = (tx.db, found.sk, found.prefix_to);
     let mut trouble = None;
     let first_of = |external: &str| {
@@ -37,7 +39,7 @@ pub(super) fn append(
         return Err(error);
     }
     for slot in &appended {
-        if let Appended::New(event) = slot {
+        if let AppendOutcome::New(event) = slot {
             insert(tx.statements.event()?, sk, event)?;
             if let Some(external) = &event.external_event_id {
                 logs::remember(db, sk, external, event.sequence)?;

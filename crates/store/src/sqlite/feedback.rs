@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::feedback::capture::{EventBody, FeedbackEvent, Signal};
 use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State};
-use sederunt_core::feedback::stats::{Counts, Failures, Tally};
+use sederunt_core::feedback::stats::{Failures, Tally, ThumbTotals};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{
@@ -224,7 +224,7 @@ fn names(
     tk: i64,
     author: Option<&str>,
     kind: &str,
-) -> rusqlite::Result<Vec<(String, Counts)>> {
+) -> rusqlite::Result<Vec<(String, ThumbTotals)>> {
     let most = i64::try_from(limits::TALLY_NAMES_MAX).unwrap_or(i64::MAX);
     db.prepare_cached(
         "SELECT name, sum(signal = 'up'), sum(signal = 'down') FROM feedback_names \
@@ -232,7 +232,7 @@ fn names(
     )?
     .query_map(params![tk, kind, author, most], |row| {
         let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
-        Ok((row.get(0)?, Counts { up: count(1)?, down: count(2)? }))
+        Ok((row.get(0)?, ThumbTotals { up: count(1)?, down: count(2)? }))
     })?
     .collect()
 }

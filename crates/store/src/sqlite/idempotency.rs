@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use rusqlite::{CachedStatement, Connection, Statement, params};
 use sederunt_core::Timestamp;
-use sederunt_core::store::{IdemKey, Note, Replay};
+use sederunt_core::store::{IdemKey, KeyNote, Replay};
 use smallvec::SmallVec;
 
 /// What the first request under a key did.
@@ -137,7 +137,7 @@ fn read_use(
         body: row.get(0)?,
         replay: Replay {
             sequences,
-            note: row.get::<_, Option<[u8; 16]>>(4)?.map(|bytes| Note(uuid::Uuid::from_bytes(bytes))),
+            note: row.get::<_, Option<[u8; 16]>>(4)?.map(|bytes| KeyNote(uuid::Uuid::from_bytes(bytes))),
         },
         taken: taken
             .split(' ')

@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{TenantId, UserId};
-use sederunt_core::lesson::{Body, Count, Effect, Lesson, LessonQuery, Polarity, State};
+use sederunt_core::lesson::{EffectCounter, EffectCounts, Lesson, LessonBody, LessonQuery, Polarity, State};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{LessonStore, StoreFuture, next_version};
 use sederunt_core::{Timestamp, limits};
@@ -47,14 +47,14 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Lesson)> {
         created_at: Timestamp::from_micros(row.get(5)?),
         updated_at: Timestamp::from_micros(row.get(6)?),
         version: number(7)?,
-        effect: Effect {
+        effect: EffectCounts {
             shown: number(8)?,
             first_shown_at: instant(row, 9)?,
             last_shown_at: instant(row, 10)?,
             negative_since: number(11)?,
             positive_since: number(12)?,
         },
-        body: serde_json::from_str::<Body>(row.get_ref(13)?.as_str()?).map_err(unreadable)?,
+        body: serde_json::from_str::<LessonBody>(row.get_ref(13)?.as_str()?).map_err(unreadable)?,
     };
     Ok((row.get(0)?, lesson))
 }
@@ -181,19 +181,19 @@ pub(super) fn count(
     db: &Connection,
     tk: i64,
     ids: &[String],
-    count: Count,
+    count: EffectCounter,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     let sql = match count {
-        Count::Shown => {
+        EffectCounter::Shown => {
             "UPDATE lessons SET shown = shown + 1, first_shown_at = coalesce(first_shown_at, ?3), last_shown_at = ?3 \
              WHERE tk = ?1 AND id = ?2"
         }
-        Count::Negative => {
+        EffectCounter::Negative => {
             "UPDATE lessons SET negative_since = negative_since + 1 \
              WHERE tk = ?1 AND id = ?2 AND first_shown_at <= ?3"
         }
-        Count::Positive => {
+        EffectCounter::Positive => {
             "UPDATE lessons SET positive_since = positive_since + 1 \
              WHERE tk = ?1 AND id = ?2 AND first_shown_at <= ?3"
         }
@@ -207,11 +207,11 @@ pub(super) fn count(
 pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     let theirs: Vec<(i64, String)> = db
         .prepare_cached("SELECT n, body FROM lessons WHERE tk = ?1 AND instr(body, ?2) > 0")?
-        .query_map(params![tk, Body::mark_of(from)], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map(params![tk, LessonBody::mark_of(from)], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
     let mut write = db.prepare_cached("UPDATE lessons SET body = ?2, version = version + 1 WHERE n = ?1")?;
     for (n, text) in theirs {
-        let mut body = serde_json::from_str::<Body>(&text).map_err(unreadable)?;
+        let mut body = serde_json::from_str::<LessonBody>(&text).map_err(unreadable)?;
         if body.hand_over(from, into) {
             write.execute(params![n, serde_json::to_string(&body).map_err(unwritable)?])?;
         }

@@ -3,10 +3,10 @@
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
+use sederunt_core::definitions::agent::CONCURRENCY;
+use sederunt_core::definitions::{self, DefinitionDoc, DefinitionKind, DocQuery};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
-use sederunt_core::library::agent::CONCURRENCY;
-use sederunt_core::library::{self, Doc, DocQuery, Kind};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{DocStore, StoreFuture, next_version};
 
@@ -20,7 +20,12 @@ const DOCS: &str = "SELECT d.n, d.kind, d.id, d.slug, d.body, d.version, d.creat
      FROM docs d";
 
 impl DocStore for SqliteStore {
-    fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>> {
+    fn doc<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: DefinitionKind,
+        name: &'a str,
+    ) -> StoreFuture<'a, Option<DefinitionDoc>> {
         self.read_inline(move |db| {
             for column in ["id", "slug"] {
                 let found = db
@@ -39,12 +44,16 @@ impl DocStore for SqliteStore {
         .boxed()
     }
 
-    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
+    fn docs<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: DocQuery,
+    ) -> StoreFuture<'a, Page<DefinitionDoc, i64>> {
         self.read_tenant(tenant, move |db, tk| docs(db, tk, &query)).boxed()
     }
 }
 
-fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Doc, i64>> {
+fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<DefinitionDoc, i64>> {
     let list = FilteredList::docs(query);
     let mut by_number = db.prepare_cached(&format!("{DOCS} WHERE d.n = ?1"))?;
     let mut found = Vec::new();
@@ -54,10 +63,10 @@ fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Doc
     Ok(list.page(found))
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Doc)> {
+fn read(row: &Row<'_>) -> rusqlite::Result<(i64, DefinitionDoc)> {
     let kind = row.get_ref(1)?.as_str()?;
-    let doc = Doc {
-        kind: Kind::parse(kind).ok_or_else(|| unknown_word(kind))?,
+    let doc = DefinitionDoc {
+        kind: DefinitionKind::parse(kind).ok_or_else(|| unknown_word(kind))?,
         id: row.get(2)?,
         slug: row.get(3)?,
         body: Json::stored(row.get_ref(4)?.as_str()?),
@@ -70,12 +79,15 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Doc)> {
     Ok((row.get(0)?, doc))
 }
 
-fn with_facets(db: &Connection, (n, mut doc): (i64, Doc)) -> rusqlite::Result<(i64, Doc)> {
+fn with_facets(
+    db: &Connection,
+    (n, mut doc): (i64, DefinitionDoc),
+) -> rusqlite::Result<(i64, DefinitionDoc)> {
     let mut statement =
         db.prepare_cached("SELECT key, value FROM doc_facets WHERE n = ?1 ORDER BY key, value")?;
     let mut rows = statement.query([n])?;
     while let Some(row) = rows.next()? {
-        if let Some(key) = library::facet(row.get_ref(0)?.as_str()?) {
+        if let Some(key) = definitions::facet(row.get_ref(0)?.as_str()?) {
             doc.facets.push((key, row.get(1)?));
         }
     }
@@ -85,7 +97,7 @@ fn with_facets(db: &Connection, (n, mut doc): (i64, Doc)) -> rusqlite::Result<(i
 pub(super) fn put(
     db: &Connection,
     tk: i64,
-    doc: &Doc,
+    doc: &DefinitionDoc,
     expects: Option<u64>,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
@@ -116,7 +128,7 @@ pub(super) fn put(
         )?
         .execute(params![tk, doc.kind.as_str(), key, value, n])?;
     }
-    if doc.kind == Kind::Task && expects.is_some() && is_active(db, tk, &doc.id)? {
+    if doc.kind == DefinitionKind::Task && expects.is_some() && is_active(db, tk, &doc.id)? {
         // Sessions that were held for this task may be handed out again.
         db.prepare_cached(
             "UPDATE session_heads SET held = 0 WHERE held = 1 AND sk IN \
@@ -124,7 +136,7 @@ pub(super) fn put(
         )?
         .execute(params![tk, doc.id])?;
     }
-    if doc.kind == Kind::Agent && doc.facets.iter().any(|(key, _)| *key == CONCURRENCY) {
+    if doc.kind == DefinitionKind::Agent && doc.facets.iter().any(|(key, _)| *key == CONCURRENCY) {
         // The runs that the agent has already count from now on.
         db.prepare_cached(
             "UPDATE session_heads SET counted = 1 WHERE counted = 0 AND sk IN \
@@ -137,7 +149,7 @@ pub(super) fn put(
     Ok(())
 }
 
-pub(super) fn remove(db: &Connection, tk: i64, kind: Kind, id: &str) -> rusqlite::Result<()> {
+pub(super) fn remove(db: &Connection, tk: i64, kind: DefinitionKind, id: &str) -> rusqlite::Result<()> {
     for sql in [
         "DELETE FROM doc_facets WHERE n IN (SELECT n FROM docs WHERE tk = ?1 AND kind = ?2 AND id = ?3)",
         "DELETE FROM docs WHERE tk = ?1 AND kind = ?2 AND id = ?3",

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
-use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
+use sederunt_core::session::query::{ListCursor, Page, SessionQuery, Visibility};
 use sederunt_core::session::{Session, SessionType, Status};
 use sederunt_core::store::{SessionListStore, StoreFuture};
 
@@ -183,10 +183,12 @@ impl ListPlan {
         }
         match &query.seen_by {
             None => {}
-            Some(Eyes::Participant(user)) => sets.push(SetFilter::participant(self.tk, user.as_str())),
-            Some(Eyes::Claims(credential)) => sets.push(SetFilter::claims(self.tk, credential.as_str())),
-            Some(Eyes::Prefix(prefix)) if prefix.is_empty() => return Ok(false),
-            Some(Eyes::Prefix(prefix)) => sets.push(SetFilter::prefix(self.tk, prefix)),
+            Some(Visibility::Participant(user)) => sets.push(SetFilter::participant(self.tk, user.as_str())),
+            Some(Visibility::Claims(credential)) => {
+                sets.push(SetFilter::claims(self.tk, credential.as_str()))
+            }
+            Some(Visibility::Prefix(prefix)) if prefix.is_empty() => return Ok(false),
+            Some(Visibility::Prefix(prefix)) => sets.push(SetFilter::prefix(self.tk, prefix)),
         }
         let mut few: Option<Vec<i64>> = None;
         if let Some(text) = &query.text {

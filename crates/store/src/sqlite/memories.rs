@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::TenantId;
-use sederunt_core::memory::{Body, Kind, Memory, Owner};
+use sederunt_core::memory::{Memory, MemoryBody, MemoryKind, Owner};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{MemoryQuery, MemoryStore, StoreFuture};
 
@@ -37,7 +37,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Memory)> {
         created_at: Timestamp::from_micros(row.get(3)?),
         last_referenced_at: Timestamp::from_micros(row.get(4)?),
         dormant_at: row.get::<_, Option<i64>>(5)?.map(Timestamp::from_micros),
-        body: serde_json::from_str::<Body>(row.get_ref(6)?.as_str()?).map_err(unreadable)?,
+        body: serde_json::from_str::<MemoryBody>(row.get_ref(6)?.as_str()?).map_err(unreadable)?,
     };
     Ok((row.get(0)?, memory))
 }
@@ -74,7 +74,7 @@ impl MemoryStore for SqliteStore {
         &'a self,
         tenant: &'a TenantId,
         owner: &'a Owner,
-        kind: Kind,
+        kind: MemoryKind,
     ) -> StoreFuture<'a, u64> {
         let owner = owner.clone();
         self.read_side_file(tenant, move |db, tk| count(db, tk, &owner, kind)).boxed()
@@ -97,7 +97,7 @@ pub(super) fn by_number(db: &Connection, n: i64) -> rusqlite::Result<Memory> {
 }
 
 /// How many memories of a kind are shown.
-fn count(db: &Connection, tk: i64, owner: &Owner, kind: Kind) -> rusqlite::Result<u64> {
+fn count(db: &Connection, tk: i64, owner: &Owner, kind: MemoryKind) -> rusqlite::Result<u64> {
     db.prepare_cached(COUNT)?
         .query_row(params![tk, owner.as_str(), kind.as_str()], |row| row.get::<_, i64>(0))
         .map(|count| u64::try_from(count).unwrap_or(0))

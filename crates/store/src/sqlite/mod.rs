@@ -65,7 +65,7 @@ use parking_lot::Mutex;
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::live::Delta;
 use sederunt_core::store::{
-    Change, CommitStore, Committed, DeltaStore, IdemKey, Refusal, Replay, StoreFuture, UpkeepStore, Vitals,
+    Change, CommitResult, CommitStore, DeltaStore, IdemKey, Refusal, Replay, StoreFuture, UpkeepStore, Vitals,
 };
 use sederunt_core::{Error, Result, TenantId, Timestamp};
 
@@ -100,7 +100,7 @@ impl Drop for SqliteStore {
 }
 
 impl CommitStore for SqliteStore {
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitResult, Refusal>> {
         if change.records.iter().all(|record| record.side().is_none()) {
             return self.writer.run(move |tx| apply::commit(tx, &change, &[])).boxed();
         }

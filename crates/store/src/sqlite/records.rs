@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::UserId;
 use sederunt_core::people::{Audit, Identity};
-use sederunt_core::store::{Change, PartDone, Record, Refusal, RowKey, RowState};
+use sederunt_core::store::{Change, PartResult, Record, Refusal, RowKey, RowState};
 
 use super::fault::WorkError;
 use super::{approvals, feedback, lessons, library, talk};
@@ -72,7 +72,7 @@ pub(super) fn write(
     db: &Connection,
     tk: i64,
     change: &Change,
-    done: &[PartDone],
+    done: &[PartResult],
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     for record in &change.records {

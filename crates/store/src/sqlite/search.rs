@@ -9,8 +9,8 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
-use sederunt_core::session::query::{Eyes, Page};
-use sederunt_core::store::{Hit, SearchQuery, SearchStore, StoreFuture};
+use sederunt_core::session::query::{Page, Visibility};
+use sederunt_core::store::{SearchHit, SearchQuery, SearchStore, StoreFuture};
 
 use super::{SqliteStore, sessions};
 use crate::message_groups::{HitPage, MessageGroup};
@@ -89,14 +89,18 @@ pub(super) fn within_tenant(tk: i64, matching: &str) -> String {
 }
 
 impl SearchStore for SqliteStore {
-    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
+    fn search<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SearchQuery,
+    ) -> StoreFuture<'a, Page<SearchHit, i64>> {
         self.read_tenant(tenant, move |db, tk| find(db, tk, &query)).boxed()
     }
 }
 
 /// A page of hits, newest first. It ends at the limit, or after so many documents that the caller may not see that
 /// the next call continues.
-fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<Hit, i64>> {
+fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<SearchHit, i64>> {
     let Some(terms) = SearchTerms::of(&query.words) else { return Ok(Page::default()) };
     let mut page = HitPage::new(&terms, query);
     let mut statement = db.prepare_cached(
@@ -116,12 +120,14 @@ fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<
         let id = row.get_ref(5)?.as_str()?;
         let seen = match &query.seen_by {
             None => true,
-            Some(Eyes::Participant(user)) => {
+            Some(Visibility::Participant(user)) => {
                 row.get_ref(6)?.as_str_or_null()? == Some(user.as_str())
                     || sessions::participates(db, row.get(1)?, user)?
             }
-            Some(Eyes::Claims(credential)) => row.get_ref(7)?.as_str_or_null()? == Some(credential.as_str()),
-            Some(Eyes::Prefix(prefix)) => !prefix.is_empty() && id.starts_with(prefix.as_str()),
+            Some(Visibility::Claims(credential)) => {
+                row.get_ref(7)?.as_str_or_null()? == Some(credential.as_str())
+            }
+            Some(Visibility::Prefix(prefix)) => !prefix.is_empty() && id.starts_with(prefix.as_str()),
         };
         let (cuts, text) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
         let mut texts = cut(cuts, text).rev().filter(|_| seen);

@@ -11,7 +11,7 @@ use sederunt_core::quota::{Amount, UseByHolder};
 use sederunt_core::session::row::filterable;
 use sederunt_core::session::source::Company;
 use sederunt_core::session::{
-    DescriptionSource, Details, Head, MemoryMode, Session, Source, SourceKind, Status,
+    DescriptionSource, Details, Head, MemoryMode, Session, SessionSource, SourceKind, Status,
 };
 use sederunt_core::store::{SessionRowStore, StoreFuture, Update};
 
@@ -135,7 +135,7 @@ fn details(row: &Row<'_>) -> rusqlite::Result<Details> {
     let kind = row.get_ref(at(0))?.as_str()?;
     let mode = row.get_ref(at(22))?.as_str()?;
     Ok(Details {
-        source: Source {
+        source: SessionSource {
             kind: SourceKind::parse(kind).map_err(|_| unknown_word(kind))?,
             interactive: row.get(at(1))?,
             platform: row.get::<_, Option<String>>(at(2))?.map(Cow::Owned),

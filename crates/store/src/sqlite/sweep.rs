@@ -6,7 +6,7 @@ use sederunt_core::Timestamp;
 use sederunt_core::clock::Clock as _;
 use sederunt_core::error::Result;
 use sederunt_core::ids::{ProcessWorker, SessionId, TenantId};
-use sederunt_core::store::{Due, RecordsKept, StoreFuture, SweepStore, Vitals};
+use sederunt_core::store::{DueSession, RecordsKept, StoreFuture, SweepStore, Vitals};
 
 use super::open::Side;
 use super::{SqliteStore, crises, heads, idempotency, migrate, ratings};
@@ -16,7 +16,7 @@ pub(super) const LEASES: &str = "SELECT h.sk FROM tenants t CROSS JOIN sessions 
      CROSS JOIN session_heads h ON h.sk = s.sk AND h.lease_until <= ?1 ORDER BY h.lease_until LIMIT ?3";
 
 impl SweepStore for SqliteStore {
-    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         let now = self.clock.now();
         self.read_pooled(move |db| due(db, now, silent_since, limit)).boxed()
     }
@@ -66,7 +66,12 @@ impl SweepStore for SqliteStore {
 
 /// Sessions whose lease or deadline has passed, then those that were silent for too long. Each probe stops at the
 /// limit, so the cost follows what is due. Leases are searched among running sessions: no other has one.
-fn due(db: &Connection, now: Timestamp, silent_since: Timestamp, limit: usize) -> rusqlite::Result<Vec<Due>> {
+fn due(
+    db: &Connection,
+    now: Timestamp,
+    silent_since: Timestamp,
+    limit: usize,
+) -> rusqlite::Result<Vec<DueSession>> {
     let probes = [
         (LEASES, now),
         ("SELECT sk FROM session_heads WHERE deadline_at <= ?1 ORDER BY deadline_at LIMIT ?3", now),
@@ -95,7 +100,7 @@ fn due(db: &Connection, now: Timestamp, silent_since: Timestamp, limit: usize) -
     let mut due = Vec::with_capacity(found.len());
     for sk in found {
         for named in name.query_map([sk], |row| {
-            Ok(Due {
+            Ok(DueSession {
                 tenant: TenantId::stored(row.get_ref(0)?.as_str()?),
                 session: SessionId::stored(row.get_ref(1)?.as_str()?),
             })

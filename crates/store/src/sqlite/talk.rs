@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
-use sederunt_core::store::{Due, StoreFuture, TalkStore};
+use sederunt_core::store::{DueSession, StoreFuture, TalkStore};
 use sederunt_core::talk::Talk;
 use sederunt_core::{Session, Timestamp};
 
@@ -77,7 +77,7 @@ impl TalkStore for SqliteStore {
         .boxed()
     }
 
-    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         self.read_pooled(move |db| {
             db.prepare_cached(SILENT)?
                 .query_map(params![active_before.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], due)?
@@ -86,7 +86,7 @@ impl TalkStore for SqliteStore {
         .boxed()
     }
 
-    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         self.read_pooled(move |db| {
             db.prepare_cached(WAITING)?.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], due)?.collect()
         })
@@ -103,8 +103,8 @@ pub(super) const WAITING: &str = "SELECT t.id, h.id FROM talks k INDEXED BY talk
      WHERE k.waiting IS NOT NULL AND h.status IN ('idle', 'running') AND h.lease_until IS NULL \
      AND t.id IS NOT NULL LIMIT ?1";
 
-fn due(row: &Row<'_>) -> rusqlite::Result<Due> {
-    Ok(Due {
+fn due(row: &Row<'_>) -> rusqlite::Result<DueSession> {
+    Ok(DueSession {
         tenant: TenantId::stored(row.get_ref(0)?.as_str()?),
         session: SessionId::stored(row.get_ref(1)?.as_str()?),
     })

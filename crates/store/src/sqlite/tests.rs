@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use sederunt_core::event::{Appended, EventQuery, EventType, NewEvent};
+use sederunt_core::event::{AppendOutcome, EventQuery, EventType, NewEvent};
 use sederunt_core::ids::{Incarnation, SessionId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::live::Hub;
@@ -22,9 +22,9 @@ use sederunt_core::people::{Audit, User};
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::session::{SessionType, SourceKind};
 use sederunt_core::store::{
-    ClaimStore as _, CrisisStore as _, EventStore as _, Fork, Guard, MemoryStore as _, On, Part,
-    RatingStore as _, Record, SearchQuery, SearchStore as _, SessionListStore as _, SessionRowStore as _,
-    SweepStore as _, TalkStore as _, TenantRowStore as _, Update, Write,
+    ChangePart, ClaimStore as _, CrisisStore as _, EventStore as _, Fork, Guard, MemoryStore as _,
+    PartTarget, RatingStore as _, Record, SearchQuery, SearchStore as _, SessionListStore as _,
+    SessionRowStore as _, SweepStore as _, TalkStore as _, TenantRowStore as _, Update, Write,
 };
 use sederunt_core::{Actor, Role};
 use smallvec::smallvec;
@@ -63,17 +63,17 @@ fn message(text: &str) -> NewEvent {
     NewEvent { content: Some(content), ..NewEvent::engine(EventType::known("user.message"), None) }
 }
 
-fn new_session(name: &str) -> Part {
+fn new_session(name: &str) -> ChangePart {
     let wish = OpenSession { session_type: Some(SessionType::Mixed), ..OpenSession::default() };
     let new = decide::open(&Actor::local(SourceKind::Api), id(name), wish).unwrap();
-    Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
+    ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 
-fn on(name: &str, write: Write) -> Part {
-    Part { on: On::Session(id(name)), guard: Guard::default(), writes: smallvec![write] }
+fn on(name: &str, write: Write) -> ChangePart {
+    ChangePart { on: PartTarget::Session(id(name)), guard: Guard::default(), writes: smallvec![write] }
 }
 
-fn change(parts: impl IntoIterator<Item = Part>) -> Change {
+fn change(parts: impl IntoIterator<Item = ChangePart>) -> Change {
     parts.into_iter().fold(Change::new(tenant()), Change::part)
 }
 
@@ -137,7 +137,7 @@ impl SqliteStore {
         }
     }
 
-    fn committing(self: &Arc<Self>, change: Change) -> BoxFuture<'static, Result<Committed, Refusal>> {
+    fn committing(self: &Arc<Self>, change: Change) -> BoxFuture<'static, Result<CommitResult, Refusal>> {
         let store = self.clone();
         async move { store.commit(change).await }.boxed()
     }
@@ -183,7 +183,7 @@ async fn a_panic_in_one_change_harms_no_other() {
         let store = store.clone();
         async move {
             let boom =
-                |_: &mut writer::WriteTransaction<'_>| -> Result<Committed, fault::WorkError<Refusal>> {
+                |_: &mut writer::WriteTransaction<'_>| -> Result<CommitResult, fault::WorkError<Refusal>> {
                     panic!("a planted panic")
                 };
             store.writer.run(boom).await
@@ -242,7 +242,7 @@ async fn a_log_lives_as_long_as_something_refers_to_it() {
         [("trunk", "branch", 3, "branch 4"), ("branch", "twig", 4, "twig 5")]
     {
         let mut part = new_session(name);
-        if let On::New(new) = &mut part.on {
+        if let PartTarget::New(new) = &mut part.on {
             new.fork_of = Some(Fork { session: id(from), incarnation, at_sequence });
         }
         incarnation = store.commit(change([part])).await.unwrap().parts[0].head.incarnation;
@@ -272,12 +272,12 @@ async fn an_external_id_in_the_shared_beginning_counts() {
     store.commit(change([on("trunk", named("1", "a"))])).await.unwrap();
     store.commit(change([on("trunk", named("2", "b"))])).await.unwrap();
     let mut part = new_session("fork");
-    if let On::New(new) = &mut part.on {
+    if let PartTarget::New(new) = &mut part.on {
         new.fork_of = Some(Fork { session: id("trunk"), incarnation, at_sequence: 1 });
     }
     store.commit(change([part])).await.unwrap();
     let again = store.commit(change([on("fork", named("again", "a"))])).await.unwrap();
-    assert!(matches!(again.parts[0].appended[0], Appended::Repeat(1)));
+    assert!(matches!(again.parts[0].appended[0], AppendOutcome::Repeat(1)));
     let beyond = store.commit(change([on("fork", named("new", "b"))])).await.unwrap();
     assert_eq!(beyond.parts[0].appended[0].sequence(), 2, "what came after the fork is not its past");
 }
@@ -296,7 +296,7 @@ async fn what_the_writer_remembers_of_a_session_follows_a_merge_of_its_holder() 
     };
     let merge = Record::MergeUser { from: UserId::stored("ann"), into: UserId::stored("bob") };
     let mut part = new_session("s");
-    if let On::New(new) = &mut part.on {
+    if let PartTarget::New(new) = &mut part.on {
         new.head.holder = Some(UserId::stored("ann"));
     }
     let people = [user("ann"), user("bob")].map(Record::AddUser);

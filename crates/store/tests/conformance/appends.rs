@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sederunt_core::event::{Appended, NewEvent};
+use sederunt_core::event::{AppendOutcome, NewEvent};
 use sederunt_core::limits;
 use sederunt_core::session::row::Turn;
 use sederunt_core::session::{DescriptionSource, SessionType, Status};
@@ -193,8 +193,8 @@ async fn an_external_id_is_taken_once(store: &TestStore) {
             .appended
             .iter()
             .map(|slot| match slot {
-                Appended::New(event) => New(event.sequence),
-                Appended::Repeat(first) => Repeat(*first),
+                AppendOutcome::New(event) => New(event.sequence),
+                AppendOutcome::Repeat(first) => Repeat(*first),
             })
             .collect();
         assert_eq!(&became, expected, "{ids:?}");
@@ -218,7 +218,7 @@ async fn a_batch_of_repeats_changes_nothing(store: &TestStore) {
 async fn an_external_id_belongs_to_its_session(store: &TestStore) {
     for name in ["one", "two"] {
         store.open(name).await;
-        assert!(matches!(store.append(name, vec![external("x")]).await.appended[0], Appended::New(_)));
+        assert!(matches!(store.append(name, vec![external("x")]).await.appended[0], AppendOutcome::New(_)));
     }
 }
 

@@ -1,10 +1,12 @@
 //! Approvals: closed once, and read back even when they are old or broken.
 
 use sederunt_core::Timestamp;
-use sederunt_core::approval::{Approval, ApprovalQuery, Assigned, Body, Kind, State, digest};
-use sederunt_core::library::task::OnExpiry;
+use sederunt_core::approval::{
+    Approval, ApprovalBody, ApprovalKind, ApprovalQuery, ApprovalState, AssigneeFilter, digest,
+};
+use sederunt_core::definitions::task::OnExpiry;
 use sederunt_core::session::Status;
-use sederunt_core::store::{Change, Committed, Guard, Record, Refusal, Update, Write};
+use sederunt_core::store::{Change, CommitResult, Guard, Record, Refusal, Update, Write};
 
 use crate::builders::*;
 use crate::people::a_user;
@@ -30,21 +32,24 @@ on_each_store! {
 pub fn an_approval(name: &str, session: &str) -> Approval {
     Approval {
         id: name.into(),
-        kind: Kind::Tool,
+        kind: ApprovalKind::Tool,
         session: id(session),
         task_id: None,
-        state: State::Pending,
+        state: ApprovalState::Pending,
         assigned_to: None,
         expires_at: None,
         created_at: Timestamp::default(),
         decided_by: None,
         decided_at: None,
-        body: Body { staged: Some(json(r#"{"id":"c","name":"send","args":{}}"#)), ..Body::default() },
+        body: ApprovalBody {
+            staged: Some(json(r#"{"id":"c","name":"send","args":{}}"#)),
+            ..ApprovalBody::default()
+        },
     }
 }
 
-fn closing(name: &str, state: State) -> Record {
-    let body = Body { reason: Some("because".into()), ..an_approval(name, "s").body };
+fn closing(name: &str, state: ApprovalState) -> Record {
+    let body = ApprovalBody { reason: Some("because".into()), ..an_approval(name, "s").body };
     Record::CloseApproval {
         id: name.into(),
         state,
@@ -58,7 +63,7 @@ fn all() -> ApprovalQuery {
 }
 
 impl TestStore {
-    async fn try_ask(&self, approval: Approval) -> Result<Committed, Refusal> {
+    async fn try_ask(&self, approval: Approval) -> Result<CommitResult, Refusal> {
         self.try_record(Record::AddApproval(Box::new(approval))).await
     }
 
@@ -81,12 +86,12 @@ async fn an_approval_reads_back_as_it_was_given(store: &TestStore) {
     let staged = json(r#"{"b":1.50,"a":[1e2,18446744073709551615],"é'\"%_":"😀\n\\"}"#);
     let now = store.now().await.unwrap();
     let full = Approval {
-        kind: Kind::Promotion,
+        kind: ApprovalKind::Promotion,
         task_id: Some("täglich".into()),
         assigned_to: Some(user("ann")),
         expires_at: Some(now.plus(DAY)),
-        body: Body {
-            digest: digest(Kind::Promotion, &id("s"), &staged),
+        body: ApprovalBody {
+            digest: digest(ApprovalKind::Promotion, &id("s"), &staged),
             staged: Some(staged),
             score: Some(0.125),
             flags: vec!["tone:curt".into(), "needs a 'lawyer'".into()],
@@ -97,7 +102,7 @@ async fn an_approval_reads_back_as_it_was_given(store: &TestStore) {
         },
         ..an_approval("Ü", "s")
     };
-    let kinds = [Kind::Tool, Kind::Output, Kind::Promotion, Kind::Question];
+    let kinds = [ApprovalKind::Tool, ApprovalKind::Output, ApprovalKind::Promotion, ApprovalKind::Question];
     let others = kinds.map(|kind| Approval { kind, ..an_approval(kind.as_str(), "s") });
     let mut given = Vec::new();
     for approval in others.into_iter().chain([full]) {
@@ -129,9 +134,12 @@ async fn an_approval_needs_its_session_or_one_of_the_same_change(store: &TestSto
 
 async fn an_approval_is_closed_once(store: &TestStore) {
     store.open("s").await;
-    for (name, state) in
-        [("a", State::Approved), ("b", State::Denied), ("c", State::Expired), ("d", State::Cancelled)]
-    {
+    for (name, state) in [
+        ("a", ApprovalState::Approved),
+        ("b", ApprovalState::Denied),
+        ("c", ApprovalState::Expired),
+        ("d", ApprovalState::Cancelled),
+    ] {
         let created_at = store.ask(an_approval(name, "s")).await;
         store.clock.advance(LEASE);
         let closed = store.try_record(closing(name, state)).await.unwrap().at;
@@ -146,20 +154,20 @@ async fn an_approval_is_closed_once(store: &TestStore) {
             ..an_approval(name, "s")
         };
         assert_eq!(store.asked(name).await, Some(expected.clone()));
-        for again in State::ALL {
+        for again in ApprovalState::ALL {
             assert_eq!(verdict(&store.try_record(closing(name, again)).await), "stale", "{again:?}");
         }
         assert_eq!(store.asked(name).await, Some(expected));
     }
-    assert_eq!(verdict(&store.try_record(closing("none", State::Denied)).await), "stale");
+    assert_eq!(verdict(&store.try_record(closing("none", ApprovalState::Denied)).await), "stale");
     let asked_and_closed = Change::new(store.tenant.clone())
         .record(Record::AddApproval(Box::new(an_approval("e", "s"))))
-        .record(closing("e", State::Cancelled));
+        .record(closing("e", ApprovalState::Cancelled));
     store.commit(asked_and_closed).await.unwrap();
-    assert_eq!(store.asked("e").await.unwrap().state, State::Cancelled);
+    assert_eq!(store.asked("e").await.unwrap().state, ApprovalState::Cancelled);
     let nobody = Record::CloseApproval {
         id: "f".into(),
-        state: State::Expired,
+        state: ApprovalState::Expired,
         decided_by: None,
         body: Some(Box::new(an_approval("f", "s").body)),
     };
@@ -189,7 +197,7 @@ async fn of_many_who_decide_one_wins(store: &TestStore) {
             .at_once(8, |store, n| {
                 let name = name.clone();
                 async move {
-                    let state = if n % 2 == 0 { State::Approved } else { State::Denied };
+                    let state = if n % 2 == 0 { ApprovalState::Approved } else { ApprovalState::Denied };
                     let event = store.change(appending("s", vec![message(&n.to_string())]));
                     (state, store.commit(event.record(closing(&name, state))).await)
                 }
@@ -206,10 +214,12 @@ async fn of_many_who_decide_one_wins(store: &TestStore) {
 async fn a_refused_approval_leaves_the_session_unwritten_and_the_other_way_round(store: &TestStore) {
     store.open("s").await;
     store.ask(an_approval("a", "s")).await;
-    store.record(closing("a", State::Denied)).await;
+    store.record(closing("a", ApprovalState::Denied)).await;
     let before = store.state("s").await;
     let wait = || Update { status: Some(Status::WaitingHuman), run: Some(json("{}")), ..Update::default() };
-    for record in [closing("a", State::Approved), Record::AddApproval(Box::new(an_approval("b", "none")))] {
+    for record in
+        [closing("a", ApprovalState::Approved), Record::AddApproval(Box::new(an_approval("b", "none")))]
+    {
         let other = Record::AddApproval(Box::new(an_approval("c", "s")));
         let change = store.change(updating("s", wait())).record(other).record(record);
         assert_ne!(verdict(&store.commit(change).await), "ok");
@@ -232,9 +242,9 @@ async fn approvals_are_listed_newest_first_and_page_by_page(store: &TestStore) {
         store.ask(Approval { task_id: Some("t".into()), assigned_to, ..an_approval(&name, "s") }).await;
         expected.insert(0, name);
     }
-    store.record(closing("a3", State::Approved)).await;
-    store.record(closing("a5", State::Denied)).await;
-    let either = Some(Assigned::ToOrNobody(user("ann")));
+    store.record(closing("a3", ApprovalState::Approved)).await;
+    store.record(closing("a5", ApprovalState::Denied)).await;
+    let either = Some(AssigneeFilter::ToOrNobody(user("ann")));
     for query in [
         all(),
         ApprovalQuery { session: Some(id("s")), ..all() },
@@ -274,23 +284,23 @@ async fn lists_show_what_every_filter_lets_through(store: &TestStore) {
     store.ask(of("c", "t", Some("x"), Some("bob"))).await;
     store.ask(of("d", "t", None, Some("ann"))).await;
     store.ask(of("e", "t", Some("x"), Some("ann"))).await;
-    store.record(closing("e", State::Approved)).await;
+    store.record(closing("e", ApprovalState::Approved)).await;
 
-    let to = |name: &str| Some(Assigned::To(user(name)));
-    let or_nobody = |name: &str| Some(Assigned::ToOrNobody(user(name)));
-    let pending = ApprovalQuery { state: Some(State::Pending), ..all() };
+    let to = |name: &str| Some(AssigneeFilter::To(user(name)));
+    let or_nobody = |name: &str| Some(AssigneeFilter::ToOrNobody(user(name)));
+    let pending = ApprovalQuery { state: Some(ApprovalState::Pending), ..all() };
     let of_x = ApprovalQuery { task_id: Some("x".into()), ..all() };
     let of_t = ApprovalQuery { session: Some(id("t")), ..all() };
     for (query, ids) in [
         (all(), &["e", "d", "c", "b", "a"][..]),
         (pending.clone(), &["d", "c", "b", "a"]),
-        (ApprovalQuery { state: Some(State::Approved), ..all() }, &["e"]),
-        (ApprovalQuery { state: Some(State::Denied), ..all() }, &[]),
+        (ApprovalQuery { state: Some(ApprovalState::Approved), ..all() }, &["e"]),
+        (ApprovalQuery { state: Some(ApprovalState::Denied), ..all() }, &[]),
         (of_t.clone(), &["e", "d", "c"]),
         (ApprovalQuery { session: Some(id("none")), ..all() }, &[]),
-        (ApprovalQuery { state: Some(State::Pending), ..of_t.clone() }, &["d", "c"]),
+        (ApprovalQuery { state: Some(ApprovalState::Pending), ..of_t.clone() }, &["d", "c"]),
         (of_x.clone(), &["e", "c", "a"]),
-        (ApprovalQuery { state: Some(State::Pending), ..of_x.clone() }, &["c", "a"]),
+        (ApprovalQuery { state: Some(ApprovalState::Pending), ..of_x.clone() }, &["c", "a"]),
         (ApprovalQuery { session: Some(id("t")), ..of_x.clone() }, &["e", "c"]),
         (ApprovalQuery { assigned_to: to("ann"), ..all() }, &["e", "d", "a"]),
         (ApprovalQuery { assigned_to: to("ann"), ..pending.clone() }, &["d", "a"]),
@@ -299,7 +309,10 @@ async fn lists_show_what_every_filter_lets_through(store: &TestStore) {
         (ApprovalQuery { assigned_to: to("eve"), ..all() }, &[]),
         (ApprovalQuery { assigned_to: to("ann"), ..of_x.clone() }, &["e", "a"]),
         (ApprovalQuery { assigned_to: or_nobody("bob"), ..of_x }, &["c"]),
-        (ApprovalQuery { assigned_to: or_nobody("bob"), state: Some(State::Pending), ..of_t }, &["c"]),
+        (
+            ApprovalQuery { assigned_to: or_nobody("bob"), state: Some(ApprovalState::Pending), ..of_t },
+            &["c"],
+        ),
     ] {
         assert_eq!(store.approval_ids(query.clone()).await, ids, "{query:?}");
     }
@@ -315,7 +328,7 @@ async fn a_deleted_session_takes_its_approvals_with_it(store: &TestStore) {
     assert_eq!(store.approval_ids(all()).await, ["b"]);
     store.open("s").await;
     assert!(store.approval_ids(ApprovalQuery { session: Some(id("s")), ..all() }).await.is_empty());
-    assert_eq!(verdict(&store.try_record(closing("a", State::Denied)).await), "stale");
+    assert_eq!(verdict(&store.try_record(closing("a", ApprovalState::Denied)).await), "stale");
     store.ask(an_approval("a", "s")).await;
 }
 
@@ -327,15 +340,15 @@ async fn approvals_of_one_tenant_are_nothing_in_another(store: &TestStore) {
     }
     other.open("there").await;
     other.ask(an_approval("there", "there")).await;
-    other.record(closing("a", State::Denied)).await;
-    assert_eq!(store.asked("a").await.unwrap().state, State::Pending);
+    other.record(closing("a", ApprovalState::Denied)).await;
+    assert_eq!(store.asked("a").await.unwrap().state, ApprovalState::Pending);
     assert_eq!(store.asked("there").await, None);
     assert_eq!(verdict(&store.try_ask(an_approval("b", "there")).await), "not_found");
-    assert_eq!(verdict(&store.try_record(closing("there", State::Denied)).await), "stale");
+    assert_eq!(verdict(&store.try_record(closing("there", ApprovalState::Denied)).await), "stale");
     for query in [
         all(),
         ApprovalQuery { session: Some(id("s")), ..all() },
-        ApprovalQuery { assigned_to: Some(Assigned::ToOrNobody(user("ann"))), ..all() },
+        ApprovalQuery { assigned_to: Some(AssigneeFilter::ToOrNobody(user("ann"))), ..all() },
     ] {
         assert_eq!(store.approval_ids(query).await, ["a"]);
     }
@@ -347,10 +360,10 @@ async fn a_merged_user_hands_over_what_it_is_to_decide(store: &TestStore) {
         store.record(Record::AddUser(a_user(name))).await;
         store.ask(Approval { assigned_to: Some(user(name)), ..an_approval(name, "s") }).await;
     }
-    store.record(closing("old", State::Approved)).await;
+    store.record(closing("old", ApprovalState::Approved)).await;
     store.record(Record::MergeUser { from: user("old"), into: user("new") }).await;
     for (name, ids) in [("new", &["new", "old"][..]), ("old", &[]), ("other", &["other"])] {
-        let query = ApprovalQuery { assigned_to: Some(Assigned::To(user(name))), ..all() };
+        let query = ApprovalQuery { assigned_to: Some(AssigneeFilter::To(user(name))), ..all() };
         assert_eq!(store.approval_ids(query).await, ids, "{name}");
     }
 }
@@ -358,7 +371,7 @@ async fn a_merged_user_hands_over_what_it_is_to_decide(store: &TestStore) {
 async fn rows_that_cannot_be_read_stay_visible(store: &TestStore) {
     store.open("s").await;
     for name in ["old", "unknown", "malformed", "empty", "sound"] {
-        store.ask(Approval { kind: Kind::Output, ..an_approval(name, "s") }).await;
+        store.ask(Approval { kind: ApprovalKind::Output, ..an_approval(name, "s") }).await;
     }
     store
         .execute(
@@ -369,27 +382,27 @@ async fn rows_that_cannot_be_read_stay_visible(store: &TestStore) {
         )
         .await;
     let expected = [
-        ("sound", Kind::Output),
-        ("empty", Kind::Broken),
-        ("malformed", Kind::Broken),
-        ("unknown", Kind::Broken),
-        ("old", Kind::Tool),
+        ("sound", ApprovalKind::Output),
+        ("empty", ApprovalKind::Broken),
+        ("malformed", ApprovalKind::Broken),
+        ("unknown", ApprovalKind::Broken),
+        ("old", ApprovalKind::Tool),
     ];
     let listed = store.approvals(&store.tenant, all()).await.unwrap().items;
     assert_eq!(listed.iter().map(|read| (&*read.id, read.kind)).collect::<Vec<_>>(), expected);
     for read in listed {
-        assert_eq!((&read.session, read.state), (&id("s"), State::Pending));
+        assert_eq!((&read.session, read.state), (&id("s"), ApprovalState::Pending));
         assert_eq!(store.asked(&read.id.clone()).await, Some(read));
     }
-    store.record(closing("malformed", State::Cancelled)).await;
-    assert_eq!(store.asked("malformed").await.unwrap().state, State::Cancelled);
+    store.record(closing("malformed", ApprovalState::Cancelled)).await;
+    assert_eq!(store.asked("malformed").await.unwrap().state, ApprovalState::Cancelled);
 }
 
 async fn approvals_are_there_after_reopening(store: &TestStore) {
     store.open("s").await;
     store.ask(an_approval("a", "s")).await;
     store.ask(an_approval("b", "s")).await;
-    store.record(closing("b", State::Approved)).await;
+    store.record(closing("b", ApprovalState::Approved)).await;
     let before = store.approvals(&store.tenant, all()).await.unwrap().items;
     let again = store.reopened().await;
     assert_eq!(again.approvals(&again.tenant, all()).await.unwrap().items, before);
@@ -403,7 +416,7 @@ async fn a_copy_carries_approvals_and_goes_on_after_them(store: &TestStore) {
     store.ask(Approval { task_id: Some("x".into()), assigned_to, ..an_approval("a", "s") }).await;
     store.ask(an_approval("b", "s")).await;
     store.ask(an_approval("gone", "gone")).await;
-    store.record(closing("b", State::Denied)).await;
+    store.record(closing("b", ApprovalState::Denied)).await;
     store.delete("gone").await;
     let Some(copy) = store.copied().await else { return };
     let listed = store.approvals(&store.tenant, all()).await.unwrap();

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
 use sederunt_core::json::Json;
-use sederunt_core::session::query::{SessionQuery, Types};
+use sederunt_core::session::query::{SessionQuery, TypeFilter};
 use sederunt_core::session::source::Company;
-use sederunt_core::session::{Details, Head, MemoryMode, Session, SessionType, Source, SourceKind, Status};
-use sederunt_core::store::{
-    Change, Committed, Guard, IdemKey, NewSession, Note, On, Part, PartDone, Refusal, SearchQuery, Update,
-    Write,
+use sederunt_core::session::{
+    Details, Head, MemoryMode, Session, SessionSource, SessionType, SourceKind, Status,
 };
-use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::store::{
+    Change, ChangePart, CommitResult, Guard, IdemKey, KeyNote, NewSession, PartResult, PartTarget, Refusal,
+    SearchQuery, Update, Write,
+};
+use sederunt_core::work::{ClaimOrder, ClaimedRun};
 use sederunt_core::{Actor, CredentialId, Incarnation, Role, SessionId, Timestamp, UserId};
 use smallvec::smallvec;
 
@@ -69,7 +71,7 @@ pub fn a_session(name: &str, adjust: impl FnOnce(&mut NewSession)) -> NewSession
             deadline_at: None,
         },
         details: Details {
-            source: Source {
+            source: SessionSource {
                 kind: SourceKind::Api,
                 interactive: false,
                 platform: None,
@@ -150,26 +152,26 @@ pub fn key(scope: u8, body: u8) -> IdemKey {
 }
 
 pub fn noted(key: IdemKey) -> IdemKey {
-    IdemKey { note: Some(Note(uuid::Uuid::new_v4())), ..key }
+    IdemKey { note: Some(KeyNote(uuid::Uuid::new_v4())), ..key }
 }
 
 pub fn actor(role: Role, name: Option<&str>, by: &str) -> Actor {
     Actor { role, user: name.map(user), credential: credential(by), ..Actor::local(SourceKind::Api) }
 }
 
-pub fn creating(new: NewSession) -> Part {
-    Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
+pub fn creating(new: NewSession) -> ChangePart {
+    ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 
-pub fn on(name: &str, guard: Guard, write: Write) -> Part {
-    Part { on: On::Session(id(name)), guard, writes: smallvec![write] }
+pub fn on(name: &str, guard: Guard, write: Write) -> ChangePart {
+    ChangePart { on: PartTarget::Session(id(name)), guard, writes: smallvec![write] }
 }
 
-pub fn appending(name: &str, events: Vec<NewEvent>) -> Part {
+pub fn appending(name: &str, events: Vec<NewEvent>) -> ChangePart {
     on(name, Guard::default(), Write::Append(events))
 }
 
-pub fn updating(name: &str, update: Update) -> Part {
+pub fn updating(name: &str, update: Update) -> ChangePart {
     on(name, Guard::default(), Write::Update(Box::new(update)))
 }
 
@@ -186,8 +188,8 @@ pub fn sequences(events: &[Event]) -> Vec<u64> {
     events.iter().map(|event| event.sequence).collect()
 }
 
-pub fn appended(done: &PartDone) -> Vec<u64> {
-    done.appended.iter().map(sederunt_core::event::Appended::sequence).collect()
+pub fn appended(done: &PartResult) -> Vec<u64> {
+    done.appended.iter().map(sederunt_core::event::AppendOutcome::sequence).collect()
 }
 
 pub fn words(text: &[&str]) -> SearchQuery {
@@ -200,31 +202,31 @@ pub fn words(text: &[&str]) -> SearchQuery {
 }
 
 pub fn everything() -> SessionQuery {
-    SessionQuery::of(Types::All, 100)
+    SessionQuery::of(TypeFilter::All, 100)
 }
 
 impl TestStore {
-    pub fn change(&self, part: Part) -> Change {
+    pub fn change(&self, part: ChangePart) -> Change {
         Change::new(self.tenant.clone()).part(part)
     }
 
     /// Commits a change of one part that must succeed.
-    pub async fn write(&self, part: Part) -> PartDone {
+    pub async fn write(&self, part: ChangePart) -> PartResult {
         let done = self.commit(self.change(part)).await;
         assert_eq!(verdict(&done), "ok", "{done:?}");
         done.unwrap().parts.pop().expect("a change that was applied says what it did")
     }
 
-    pub async fn create(&self, new: NewSession) -> PartDone {
+    pub async fn create(&self, new: NewSession) -> PartResult {
         self.write(creating(new)).await
     }
 
     /// An idle talk session.
-    pub async fn open(&self, name: &str) -> PartDone {
+    pub async fn open(&self, name: &str) -> PartResult {
         self.create(a_session(name, |_| {})).await
     }
 
-    pub async fn append(&self, name: &str, events: Vec<NewEvent>) -> PartDone {
+    pub async fn append(&self, name: &str, events: Vec<NewEvent>) -> PartResult {
         self.write(appending(name, events)).await
     }
 
@@ -233,11 +235,11 @@ impl TestStore {
         name: &str,
         guard: Guard,
         events: Vec<NewEvent>,
-    ) -> Result<Committed, Refusal> {
+    ) -> Result<CommitResult, Refusal> {
         self.commit(self.change(on(name, guard, Write::Append(events)))).await
     }
 
-    pub async fn update(&self, name: &str, update: Update) -> PartDone {
+    pub async fn update(&self, name: &str, update: Update) -> PartResult {
         self.write(updating(name, update)).await
     }
 
@@ -308,7 +310,7 @@ impl TestStore {
     }
 
     /// Claims one session, which must be this one.
-    pub async fn claim_one(&self, name: &str, by: &str) -> Claimed {
+    pub async fn claim_one(&self, name: &str, by: &str) -> ClaimedRun {
         let mut claims = self.claim(self.order(by, 1)).await.unwrap();
         let claim = claims.pop().unwrap_or_else(|| panic!("{name:?} was not handed out"));
         assert_eq!(claim.session.id, id(name));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sederunt_core::library::agent::CONCURRENCY;
-use sederunt_core::library::{Doc, Kind};
+use sederunt_core::definitions::agent::CONCURRENCY;
+use sederunt_core::definitions::{DefinitionDoc, DefinitionKind};
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::store::{ClaimChange, Fence, Guard, Record, Update, Write};
 use sederunt_core::work::ClaimOrder;
@@ -182,7 +182,8 @@ async fn whatever_runs_counts_against_a_limit_from_whenever_it_is_set(store: &Te
     let to = |status: Status| Update { status: Some(status), ..Update::default() };
     store.create(of_agent("claimed before", Status::Pending)).await;
     store.claim_one("claimed before", "key").await;
-    let limit = Doc { facets: vec![(CONCURRENCY, "4".into())], ..a_doc(Kind::Agent, "a") };
+    let limit =
+        DefinitionDoc { facets: vec![(CONCURRENCY, "4".into())], ..a_doc(DefinitionKind::Agent, "a") };
     store.record(Record::PutDoc { doc: Box::new(limit), expects: None }).await;
     store.create(of_agent("made running", Status::Running)).await;
     store.create(of_agent("set running", Status::Idle)).await;
@@ -242,7 +243,7 @@ async fn a_repeated_claim_call_gets_the_same_sessions(store: &TestStore) {
     let order = ClaimOrder { key: Some(key(1, 1)), ..store.order("key", 2) };
     let first = store.claim(order.clone()).await.unwrap();
     let again = store.claim(order.clone()).await.unwrap();
-    let named = |claims: &[sederunt_core::work::Claimed]| {
+    let named = |claims: &[sederunt_core::work::ClaimedRun]| {
         let mut names: Vec<_> = claims.iter().map(|claim| (claim.session.id.clone(), claim.epoch)).collect();
         names.sort();
         names

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use sederunt_core::event::Appended;
-use sederunt_core::library::{Doc, Kind};
+use sederunt_core::definitions::{DefinitionDoc, DefinitionKind};
+use sederunt_core::event::AppendOutcome;
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, Guard, Record, Update, Write};
 
@@ -57,7 +57,7 @@ async fn an_external_id_sent_by_many_at_once_is_taken_once(store: &TestStore) {
             store.append("s", vec![external("same"), external(&format!("own {n}"))]).await.appended
         })
         .await;
-    let firsts = answers.iter().filter(|slots| matches!(slots[0], Appended::New(_))).count();
+    let firsts = answers.iter().filter(|slots| matches!(slots[0], AppendOutcome::New(_))).count();
     assert_eq!(firsts, 1);
     let same: BTreeSet<_> = answers.iter().map(|slots| slots[0].sequence()).collect();
     assert_eq!(same.len(), 1);
@@ -94,10 +94,11 @@ async fn a_record_that_many_make_at_once_is_made_once_and_the_others_learn_it(st
     };
     let one_and = |other| std::iter::once("ok").chain([other; 15]).collect::<Vec<_>>();
     assert_eq!(verdicts(|_| Record::AddUser(a_user("ann"))).await, one_and("already_exists"));
-    let same_doc = |_| Record::PutDoc { doc: Box::new(a_doc(Kind::Entity, "d")), expects: None };
+    let same_doc = |_| Record::PutDoc { doc: Box::new(a_doc(DefinitionKind::Entity, "d")), expects: None };
     assert_eq!(verdicts(same_doc).await, one_and("stale"));
     let same_slug = |n| {
-        let doc = Doc { slug: Some("taken".into()), ..a_doc(Kind::Task, &format!("d{n}")) };
+        let doc =
+            DefinitionDoc { slug: Some("taken".into()), ..a_doc(DefinitionKind::Task, &format!("d{n}")) };
         Record::PutDoc { doc: Box::new(doc), expects: None }
     };
     assert_eq!(verdicts(same_slug).await, one_and("already_exists"));
@@ -217,7 +218,7 @@ async fn appends_race_a_deletion_without_leaving_anything_behind(store: &TestSto
         assert!(store.find("s").await.is_none(), "{round}");
         store.open("s").await;
         assert!(store.log("s").await.is_empty());
-        assert!(matches!(store.append("s", vec![external("x")]).await.appended[0], Appended::New(_)));
+        assert!(matches!(store.append("s", vec![external("x")]).await.appended[0], AppendOutcome::New(_)));
         store.delete("s").await;
     }
 }

@@ -1,7 +1,7 @@
 //! Reading a log: which events a page holds, in which order, and where it ends.
 
 use sederunt_core::Event;
-use sederunt_core::event::{Appended, EventPage, EventQuery, NewEvent};
+use sederunt_core::event::{AppendOutcome, EventPage, EventQuery, NewEvent};
 use sederunt_core::json::Json;
 use sederunt_core::limits;
 
@@ -40,7 +40,7 @@ async fn events_read_back_as_they_were_given(store: &TestStore) {
     let done = store.append("s", vec![full.clone(), custom.clone(), bare.clone()]).await;
     let log = store.log("s").await;
     for ((given, read), appended) in [full, custom, bare].into_iter().zip(&log).zip(&done.appended) {
-        let Appended::New(answered) = appended else { panic!("a new event was taken for a repeat") };
+        let AppendOutcome::New(answered) = appended else { panic!("a new event was taken for a repeat") };
         assert_eq!(**answered, *read, "the answer and the log say the same");
         assert_eq!(read.session_id, id("s"));
         let read = read.clone();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sederunt_core::event::NewEvent;
 use sederunt_core::feedback::capture::{FeedbackEvent, Signal};
-use sederunt_core::feedback::session::{Closed, FeedbackSession, Reason, State};
-use sederunt_core::feedback::stats::{Counts, Failures};
+use sederunt_core::feedback::session::{FeedbackClosure, FeedbackSession, Reason, State};
+use sederunt_core::feedback::stats::{Failures, ThumbTotals};
 use sederunt_core::store::{Change, FailureQuery, FeedbackQuery, Record, Refusal};
 use sederunt_core::{Timestamp, UserId};
 
@@ -53,8 +53,12 @@ fn put(session: FeedbackSession, expects: Option<u64>) -> Record {
 }
 
 fn closed(session: &FeedbackSession) -> FeedbackSession {
-    let over =
-        Closed { at: session.expires_at, reason: Reason::Silence, complaints: Vec::new(), lesson: None };
+    let over = FeedbackClosure {
+        at: session.expires_at,
+        reason: Reason::Silence,
+        complaints: Vec::new(),
+        lesson: None,
+    };
     session.closed(over)
 }
 
@@ -88,7 +92,7 @@ async fn thumbs_are_counted_by_window_tag_and_skill(store: &TestStore) {
         }
         store.record(Record::AddFeedback(Box::new(event))).await;
     }
-    let counts = |up, down| Counts { up, down };
+    let counts = |up, down| ThumbTotals { up, down };
     let all = store.feedback_tally(&store.tenant, None, now).await.unwrap();
     assert_eq!((all.lifetime, all.days_30, all.days_7), (counts(2, 2), counts(2, 1), counts(1, 1)));
     assert_eq!(all.tags, [("tone".to_owned(), counts(2, 2)), ("git".to_owned(), counts(1, 0))]);
@@ -243,7 +247,7 @@ async fn failures_are_counted_and_listed_by_themselves(store: &TestStore) {
     assert_eq!(store.thumbs(None).await, ["fb_0"], "nobody's opinion");
     let now = store.now().await.unwrap();
     let tally = store.feedback_tally(&store.tenant, None, now).await.unwrap();
-    assert_eq!(tally.lifetime, Counts { up: 0, down: 1 });
+    assert_eq!(tally.lifetime, ThumbTotals { up: 0, down: 1 });
     let codes = vec![("denied".to_owned(), 2), ("lease_lost".to_owned(), 1)];
     assert_eq!(tally.failures, Failures { lifetime: 3, days_7: 3, days_30: 3, codes });
     let days = |days: u64| now.plus(Duration::from_secs(days * 24 * 3600));

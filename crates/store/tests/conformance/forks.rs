@@ -1,6 +1,6 @@
 //! Forks: a shared beginning by reference, a log of one's own after it, and deletion on either side.
 
-use sederunt_core::event::{Appended, EventQuery};
+use sederunt_core::event::{AppendOutcome, EventQuery};
 use sederunt_core::store::{Fork, Guard, NewSession};
 use sederunt_core::{Event, Incarnation};
 
@@ -154,9 +154,9 @@ async fn an_external_id_of_the_beginning_is_a_repeat_in_the_fork(store: &TestSto
     store.append("original", vec![external("before"), event("external.event"), external("after")]).await;
     fork(store, "fork", "original", 2).await;
     let done = store.append("fork", vec![external("before"), external("after"), external("before")]).await;
-    assert!(matches!(done.appended[0], Appended::Repeat(1)), "{:?}", done.appended);
-    assert!(matches!(done.appended[1], Appended::New(_)), "{:?}", done.appended);
-    assert!(matches!(done.appended[2], Appended::Repeat(1)), "{:?}", done.appended);
+    assert!(matches!(done.appended[0], AppendOutcome::Repeat(1)), "{:?}", done.appended);
+    assert!(matches!(done.appended[1], AppendOutcome::New(_)), "{:?}", done.appended);
+    assert!(matches!(done.appended[2], AppendOutcome::Repeat(1)), "{:?}", done.appended);
     assert_eq!(sequences(&store.log("fork").await), [1, 2, 3]);
     assert_eq!(appended(&store.append("original", vec![external("after")]).await), [3]);
 }

@@ -282,8 +282,8 @@ async fn a_change_is_refused_whole_when_its_second_part_is(store: &TestStore) {
                 creating(a_session("new", |_| {})),
             ];
             parts.sort_by_key(|part| match &part.on {
-                sederunt_core::store::On::Session(id) => id.clone(),
-                sederunt_core::store::On::New(new) => new.id.clone(),
+                sederunt_core::store::PartTarget::Session(id) => id.clone(),
+                sederunt_core::store::PartTarget::New(new) => new.id.clone(),
             });
             let mut change = store.change(parts.remove(0));
             change.parts.extend(parts);

@@ -2,7 +2,7 @@
 
 use sederunt_core::event::NewEvent;
 use sederunt_core::people::Audit;
-use sederunt_core::store::{Change, Committed, Guard, IdemKey, Record, Refusal, Update, Write};
+use sederunt_core::store::{Change, CommitResult, Guard, IdemKey, Record, Refusal, Update, Write};
 
 use crate::builders::*;
 use crate::stores::TestStore;
@@ -28,7 +28,7 @@ fn keyed(store: &TestStore, name: &str, events: Vec<NewEvent>, key: IdemKey) -> 
     store.change(appending(name, events)).keyed(Some(key))
 }
 
-fn replayed(outcome: &Result<Committed, Refusal>) -> Option<Vec<u64>> {
+fn replayed(outcome: &Result<CommitResult, Refusal>) -> Option<Vec<u64>> {
     assert_eq!(verdict(outcome), "ok", "{outcome:?}");
     Some(outcome.as_ref().ok()?.replay.as_ref()?.sequences.clone())
 }

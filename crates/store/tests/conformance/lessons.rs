@@ -1,6 +1,8 @@
 //! Lessons: written under their version, found by words, listed, counted.
 
-use sederunt_core::lesson::{Category, Count, Effect, Lesson, LessonQuery, Polarity, Source, State};
+use sederunt_core::lesson::{
+    Category, EffectCounter, EffectCounts, Lesson, LessonQuery, LessonSource, Polarity, State,
+};
 use sederunt_core::store::{Record, Refusal};
 
 use crate::builders::*;
@@ -143,7 +145,7 @@ async fn what_came_up_often_is_listed_by_itself(store: &TestStore) {
     }
 }
 
-fn count(ids: &[&str], count: Count) -> Record {
+fn count(ids: &[&str], count: EffectCounter) -> Record {
     Record::CountLessons { ids: ids.iter().map(|&id| id.to_owned()).collect(), count }
 }
 
@@ -151,14 +153,14 @@ async fn what_a_lesson_has_done_is_counted_beside_its_version(store: &TestStore)
     for id in ["a", "b"] {
         store.teach(lesson(id, "tea"), None).await;
     }
-    store.record(count(&["b", "a", "never"], Count::Shown)).await;
+    store.record(count(&["b", "a", "never"], EffectCounter::Shown)).await;
     let first = store.known("a").await;
     assert_eq!((first.effect.shown, first.version), (1, 1));
     assert_eq!(first.effect.first_shown_at, first.effect.last_shown_at);
     store.clock.advance(DAY);
-    store.record(count(&["a"], Count::Shown)).await;
-    store.record(count(&["a"], Count::Negative)).await;
-    store.record(count(&["a"], Count::Positive)).await;
+    store.record(count(&["a"], EffectCounter::Shown)).await;
+    store.record(count(&["a"], EffectCounter::Negative)).await;
+    store.record(count(&["a"], EffectCounter::Positive)).await;
     let second = store.known("a").await.effect;
     assert_eq!((second.shown, second.negative_since, second.positive_since), (2, 1, 1));
     assert_eq!(second.first_shown_at, first.effect.first_shown_at);
@@ -170,9 +172,9 @@ async fn what_a_lesson_has_done_is_counted_beside_its_version(store: &TestStore)
 
 async fn thumbs_count_only_after_it_was_shown(store: &TestStore) {
     store.teach(lesson("a", "tea"), None).await;
-    store.record(count(&["a"], Count::Negative)).await;
-    store.record(count(&["a"], Count::Positive)).await;
-    assert_eq!(store.known("a").await.effect, Effect::default());
+    store.record(count(&["a"], EffectCounter::Negative)).await;
+    store.record(count(&["a"], EffectCounter::Positive)).await;
+    assert_eq!(store.known("a").await.effect, EffectCounts::default());
 }
 
 async fn of_two_who_learn_the_same_at_once_one_writes(store: &TestStore) {
@@ -191,7 +193,7 @@ async fn lessons_of_two_tenants_never_meet(store: &TestStore) {
     assert_eq!(store.learned(by("tea")).await, ["l1"]);
     assert_eq!(store.learned(all()).await, ["l1"]);
     assert_eq!(store.known("l1").await.body.text, "green tea");
-    store.record(count(&["l1", "l2"], Count::Shown)).await;
+    store.record(count(&["l1", "l2"], EffectCounter::Shown)).await;
     assert_eq!(other.known("l2").await.effect.shown, 0);
 }
 
@@ -203,7 +205,7 @@ async fn what_a_merged_user_taught_follows_them(store: &TestStore) {
     let of = |id: &str, authors: [&str; 2]| {
         let mut one = lesson(id, "ask ann, author of the tests");
         let first = one.body.sources[0].clone();
-        let sources = authors.map(|author| Source { author: Some(author.to_owned()), ..first.clone() });
+        let sources = authors.map(|author| LessonSource { author: Some(author.to_owned()), ..first.clone() });
         one.body.sources = sources.to_vec();
         one
     };
@@ -234,7 +236,7 @@ async fn nothing_in_words_is_an_operator_of_a_search(store: &TestStore) {
 
 async fn lessons_outlive_the_process(store: &TestStore) {
     store.teach(lesson("l1", "green tea"), None).await;
-    store.record(count(&["l1"], Count::Shown)).await;
+    store.record(count(&["l1"], EffectCounter::Shown)).await;
     let before = store.known("l1").await;
     let after = store.reopened().await;
     assert_eq!(after.known("l1").await, before);
@@ -244,7 +246,7 @@ async fn lessons_outlive_the_process(store: &TestStore) {
 async fn a_copy_carries_lessons_and_goes_on_after_them(store: &TestStore) {
     store.teach(lesson("l1", "green tea"), None).await;
     store.teach(Lesson { state: State::Retired, ..lesson("l2", "black tea") }, None).await;
-    store.record(count(&["l1"], Count::Shown)).await;
+    store.record(count(&["l1"], EffectCounter::Shown)).await;
     let Some(copy) = store.copied().await else { return };
     for id in ["l1", "l2"] {
         assert_eq!(copy.known(id).await, store.known(id).await);

@@ -1,7 +1,7 @@
 //! Documents: what people define, found by id, slug and facets.
 
-use sederunt_core::library::{Defined, Doc, DocQuery, Entity, Kind, Task};
-use sederunt_core::store::{Change, Committed, Guard, Record, Refusal, Write};
+use sederunt_core::definitions::{DefinitionDoc, DefinitionKind, DocQuery, Entity, StoredDefinition, Task};
+use sederunt_core::store::{Change, CommitResult, Guard, Record, Refusal, Write};
 use sederunt_core::{TenantId, Timestamp};
 
 use crate::builders::*;
@@ -30,8 +30,8 @@ on_each_store! {
     durable: a_copy_carries_documents_and_goes_on_after_them,
 }
 
-pub fn a_doc(kind: Kind, name: &str) -> Doc {
-    Doc {
+pub fn a_doc(kind: DefinitionKind, name: &str) -> DefinitionDoc {
+    DefinitionDoc {
         kind,
         id: name.into(),
         slug: None,
@@ -44,30 +44,30 @@ pub fn a_doc(kind: Kind, name: &str) -> Doc {
     }
 }
 
-fn faceted(name: &str, facets: &[(&'static str, &str)]) -> Doc {
+fn faceted(name: &str, facets: &[(&'static str, &str)]) -> DefinitionDoc {
     let facets = facets.iter().map(|&(key, value)| (key, value.into())).collect();
-    Doc { facets, ..a_doc(Kind::Task, name) }
+    DefinitionDoc { facets, ..a_doc(DefinitionKind::Task, name) }
 }
 
-fn all(kind: Kind) -> DocQuery {
+fn all(kind: DefinitionKind) -> DocQuery {
     DocQuery { kind, facets: Vec::new(), of_user: None, after: None, limit: 100 }
 }
 
 fn with(facets: &[(&'static str, &str)]) -> DocQuery {
     let facets = facets.iter().map(|&(key, value)| (key, value.to_owned())).collect();
-    DocQuery { facets, ..all(Kind::Task) }
+    DocQuery { facets, ..all(DefinitionKind::Task) }
 }
 
 impl TestStore {
-    async fn try_put(&self, doc: Doc, expects: Option<u64>) -> Result<Committed, Refusal> {
+    async fn try_put(&self, doc: DefinitionDoc, expects: Option<u64>) -> Result<CommitResult, Refusal> {
         self.try_record(Record::PutDoc { doc: Box::new(doc), expects }).await
     }
 
-    async fn put(&self, doc: Doc) -> Timestamp {
+    async fn put(&self, doc: DefinitionDoc) -> Timestamp {
         self.try_put(doc, None).await.unwrap().at
     }
 
-    async fn named(&self, kind: Kind, name: &str) -> Option<Doc> {
+    async fn named(&self, kind: DefinitionKind, name: &str) -> Option<DefinitionDoc> {
         self.doc(&self.tenant, kind, name).await.unwrap()
     }
 
@@ -78,7 +78,7 @@ impl TestStore {
 }
 
 async fn a_document_reads_back_as_it_was_given(store: &TestStore) {
-    let mut given = Doc {
+    let mut given = DefinitionDoc {
         slug: Some("tägliche 'Übersicht'".into()),
         body: json(r#"{"b":1.50,"a":[1e2,18446744073709551615],"é'\"%_":"😀\n\\"}"#),
         facets: vec![
@@ -87,41 +87,43 @@ async fn a_document_reads_back_as_it_was_given(store: &TestStore) {
             ("status", "active".into()),
         ],
         created_by: Some(user("ann")),
-        ..a_doc(Kind::Task, "Düsseldorf")
+        ..a_doc(DefinitionKind::Task, "Düsseldorf")
     };
     let at = store.put(given.clone()).await;
     (given.version, given.created_at, given.updated_at) = (1, at, at);
     for name in ["Düsseldorf", "tägliche 'Übersicht'"] {
-        assert_eq!(store.named(Kind::Task, name).await, Some(given.clone()), "{name}");
+        assert_eq!(store.named(DefinitionKind::Task, name).await, Some(given.clone()), "{name}");
     }
-    assert_eq!(store.docs(&store.tenant, all(Kind::Task)).await.unwrap().items, [given.clone()]);
-    for kind in [Kind::Agent, Kind::Entity, Kind::CriteriaSet, Kind::View] {
+    assert_eq!(store.docs(&store.tenant, all(DefinitionKind::Task)).await.unwrap().items, [given.clone()]);
+    for kind in
+        [DefinitionKind::Agent, DefinitionKind::Entity, DefinitionKind::CriteriaSet, DefinitionKind::View]
+    {
         assert_eq!(store.named(kind, "Düsseldorf").await, None);
         let plain = a_doc(kind, "Düsseldorf");
         let at = store.put(plain.clone()).await;
-        let plain = Doc { version: 1, created_at: at, updated_at: at, ..plain };
+        let plain = DefinitionDoc { version: 1, created_at: at, updated_at: at, ..plain };
         assert_eq!(store.named(kind, "Düsseldorf").await, Some(plain));
     }
     for unknown in ["düsseldorf", "Düsseldor_", "", "tägliche 'übersicht'"] {
-        assert_eq!(store.named(Kind::Task, unknown).await, None, "{unknown}");
+        assert_eq!(store.named(DefinitionKind::Task, unknown).await, None, "{unknown}");
     }
-    assert_eq!(store.named(Kind::Task, "Düsseldorf").await, Some(given));
+    assert_eq!(store.named(DefinitionKind::Task, "Düsseldorf").await, Some(given));
 }
 
 async fn a_dropped_document_is_gone_with_its_facets_and_its_name_is_free(store: &TestStore) {
     let of_session = |name: &str| faceted(name, &[("session_id", "s")]);
     for name in ["a", "b"] {
         store.put(of_session(name)).await;
-        store.put(a_doc(Kind::View, name)).await;
+        store.put(a_doc(DefinitionKind::View, name)).await;
     }
-    let drop = |name: &str| Record::DropDoc { kind: Kind::Task, id: name.into() };
+    let drop = |name: &str| Record::DropDoc { kind: DefinitionKind::Task, id: name.into() };
     store.record(drop("a")).await;
     store.record(drop("never there")).await;
-    assert_eq!(store.named(Kind::Task, "a").await, None);
-    assert!(store.named(Kind::View, "a").await.is_some(), "another kind keeps its own");
+    assert_eq!(store.named(DefinitionKind::Task, "a").await, None);
+    assert!(store.named(DefinitionKind::View, "a").await.is_some(), "another kind keeps its own");
     assert_eq!(store.doc_ids(with(&[("session_id", "s")])).await, ["b"]);
     store.put(of_session("a")).await;
-    assert_eq!(store.named(Kind::Task, "a").await.unwrap().version, 1);
+    assert_eq!(store.named(DefinitionKind::Task, "a").await.unwrap().version, 1);
 }
 
 async fn a_definition_keeps_its_facets(store: &TestStore) {
@@ -132,7 +134,7 @@ async fn a_definition_keeps_its_facets(store: &TestStore) {
     .unwrap();
     let entity: Entity = json(r#"{"type_slug":"customer","title":"Acme","fields":{}}"#).read().unwrap();
     let unset = Timestamp::default();
-    let task = Defined {
+    let task = StoredDefinition {
         id: "t1".into(),
         value: task,
         version: 0,
@@ -140,7 +142,7 @@ async fn a_definition_keeps_its_facets(store: &TestStore) {
         created_at: unset,
         updated_at: unset,
     };
-    let entity = Defined {
+    let entity = StoredDefinition {
         id: "e1".into(),
         value: entity,
         version: 0,
@@ -156,11 +158,11 @@ async fn a_definition_keeps_its_facets(store: &TestStore) {
 }
 
 async fn a_document_is_found_by_its_id_before_any_slug(store: &TestStore) {
-    store.put(Doc { slug: Some("b".into()), ..a_doc(Kind::Task, "a") }).await;
-    store.put(Doc { slug: Some("a".into()), ..a_doc(Kind::Task, "b") }).await;
-    store.put(Doc { slug: Some("d".into()), ..a_doc(Kind::Task, "c") }).await;
+    store.put(DefinitionDoc { slug: Some("b".into()), ..a_doc(DefinitionKind::Task, "a") }).await;
+    store.put(DefinitionDoc { slug: Some("a".into()), ..a_doc(DefinitionKind::Task, "b") }).await;
+    store.put(DefinitionDoc { slug: Some("d".into()), ..a_doc(DefinitionKind::Task, "c") }).await;
     for (name, found) in [("a", "a"), ("b", "b"), ("c", "c"), ("d", "c")] {
-        assert_eq!(&*store.named(Kind::Task, name).await.unwrap().id, found, "{name}");
+        assert_eq!(&*store.named(DefinitionKind::Task, name).await.unwrap().id, found, "{name}");
     }
 }
 
@@ -173,9 +175,9 @@ async fn an_update_keeps_the_time_of_the_making_and_replaces_the_rest(store: &Te
     doc.facets = vec![("entity_id", "e".into()), ("status", "paused".into())];
     doc.created_at = Timestamp::from_micros(5);
     let changed = store.try_put(doc.clone(), Some(1)).await.unwrap().at;
-    let expected = Doc { version: 2, created_at: made, updated_at: changed, ..doc };
+    let expected = DefinitionDoc { version: 2, created_at: made, updated_at: changed, ..doc };
     assert!(changed > made);
-    assert_eq!(store.named(Kind::Task, "slug").await, Some(expected));
+    assert_eq!(store.named(DefinitionKind::Task, "slug").await, Some(expected));
     for (query, ids) in [
         (with(&[("status", "active")]), &[][..]),
         (with(&[("agent_slug", "one")]), &[]),
@@ -189,45 +191,49 @@ async fn an_update_keeps_the_time_of_the_making_and_replaces_the_rest(store: &Te
 async fn a_version_that_was_not_expected_is_stale(store: &TestStore) {
     let doc = faceted("d", &[("status", "active")]);
     assert_eq!(verdict(&store.try_put(doc.clone(), Some(1)).await), "stale", "it is not there");
-    assert_eq!(store.named(Kind::Task, "d").await, None);
+    assert_eq!(store.named(DefinitionKind::Task, "d").await, None);
     store.put(doc.clone()).await;
     store.try_put(doc, Some(1)).await.unwrap();
-    let before = store.named(Kind::Task, "d").await.unwrap();
+    let before = store.named(DefinitionKind::Task, "d").await.unwrap();
     assert_eq!(before.version, 2);
     for expects in [None, Some(0), Some(1), Some(3)] {
         let other = faceted("d", &[("status", "paused")]);
         assert_eq!(verdict(&store.try_put(other, expects).await), "stale", "{expects:?}");
     }
-    assert_eq!(store.named(Kind::Task, "d").await, Some(before));
+    assert_eq!(store.named(DefinitionKind::Task, "d").await, Some(before));
 }
 
 async fn a_taken_slug_is_refused_and_leaves_nothing_behind(store: &TestStore) {
-    let slugged =
-        |name: &str, slug: &str| Doc { slug: Some(slug.into()), ..faceted(name, &[("status", "x")]) };
+    let slugged = |name: &str, slug: &str| DefinitionDoc {
+        slug: Some(slug.into()),
+        ..faceted(name, &[("status", "x")])
+    };
     store.put(slugged("a", "one")).await;
     store.put(slugged("b", "two")).await;
-    let before = store.named(Kind::Task, "b").await;
+    let before = store.named(DefinitionKind::Task, "b").await;
     assert_eq!(verdict(&store.try_put(slugged("c", "one"), None).await), "already_exists");
     assert_eq!(verdict(&store.try_put(slugged("b", "one"), Some(1)).await), "already_exists");
     assert_eq!(verdict(&store.try_put(slugged("a", "two"), None).await), "stale", "the version comes first");
-    assert_eq!(store.named(Kind::Task, "c").await, None);
-    assert_eq!(store.named(Kind::Task, "b").await, before);
+    assert_eq!(store.named(DefinitionKind::Task, "c").await, None);
+    assert_eq!(store.named(DefinitionKind::Task, "b").await, before);
     assert_eq!(store.doc_ids(with(&[("status", "x")])).await, ["b", "a"]);
-    store.put(Doc { kind: Kind::Entity, ..slugged("c", "one") }).await;
+    store.put(DefinitionDoc { kind: DefinitionKind::Entity, ..slugged("c", "one") }).await;
     store.try_put(slugged("a", "one"), Some(1)).await.unwrap();
 }
 
 async fn a_slug_that_was_given_up_can_be_taken(store: &TestStore) {
-    store.put(Doc { slug: Some("one".into()), ..a_doc(Kind::Task, "a") }).await;
-    store.try_put(a_doc(Kind::Task, "a"), Some(1)).await.unwrap();
-    assert_eq!(store.named(Kind::Task, "one").await, None);
-    store.put(Doc { slug: Some("one".into()), ..a_doc(Kind::Task, "b") }).await;
-    assert_eq!(&*store.named(Kind::Task, "one").await.unwrap().id, "b");
+    store.put(DefinitionDoc { slug: Some("one".into()), ..a_doc(DefinitionKind::Task, "a") }).await;
+    store.try_put(a_doc(DefinitionKind::Task, "a"), Some(1)).await.unwrap();
+    assert_eq!(store.named(DefinitionKind::Task, "one").await, None);
+    store.put(DefinitionDoc { slug: Some("one".into()), ..a_doc(DefinitionKind::Task, "b") }).await;
+    assert_eq!(&*store.named(DefinitionKind::Task, "one").await.unwrap().id, "b");
 }
 
 async fn documents_of_one_change_see_each_other(store: &TestStore) {
-    let slugged =
-        |name: &str, slug: Option<&str>| Doc { slug: slug.map(Into::into), ..a_doc(Kind::Task, name) };
+    let slugged = |name: &str, slug: Option<&str>| DefinitionDoc {
+        slug: slug.map(Into::into),
+        ..a_doc(DefinitionKind::Task, name)
+    };
     let puts = |list: &[(&str, Option<&str>, Option<u64>)]| {
         list.iter().fold(Change::new(store.tenant.clone()), |change, &(name, slug, expects)| {
             change.record(Record::PutDoc { doc: Box::new(slugged(name, slug)), expects })
@@ -246,29 +252,29 @@ async fn documents_of_one_change_see_each_other(store: &TestStore) {
         assert_eq!(verdict(&store.commit(puts(list)).await), outcome, "{list:?}");
     }
     for (slug, owner, version) in [("one", "b", 2), ("two", "a", 3)] {
-        let found = store.named(Kind::Task, slug).await.unwrap();
+        let found = store.named(DefinitionKind::Task, slug).await.unwrap();
         assert_eq!((&*found.id, found.version), (owner, version), "{slug}");
     }
-    assert_eq!(store.doc_ids(all(Kind::Task)).await, ["b", "a"]);
+    assert_eq!(store.doc_ids(all(DefinitionKind::Task)).await, ["b", "a"]);
 }
 
 async fn a_refused_document_leaves_the_session_unwritten_and_the_other_way_round(store: &TestStore) {
     store.open("s").await;
-    store.put(a_doc(Kind::Task, "there")).await;
+    store.put(a_doc(DefinitionKind::Task, "there")).await;
     let before = store.state("s").await;
-    let put = |name: &str| Record::PutDoc { doc: Box::new(a_doc(Kind::Task, name)), expects: None };
+    let put = |name: &str| Record::PutDoc { doc: Box::new(a_doc(DefinitionKind::Task, name)), expects: None };
     let change = store.change(appending("s", messages(1))).record(put("new")).record(put("there"));
     assert_eq!(verdict(&store.commit(change).await), "stale");
     assert_eq!(store.state("s").await, before);
-    assert_eq!(store.named(Kind::Task, "new").await, None);
+    assert_eq!(store.named(DefinitionKind::Task, "new").await, None);
 
     let stale = Guard { version: Some(99), ..Guard::default() };
     let part = on("s", stale, Write::Append(messages(1)));
     assert_eq!(verdict(&store.commit(store.change(part).record(put("new"))).await), "stale");
-    assert_eq!(store.named(Kind::Task, "new").await, None);
+    assert_eq!(store.named(DefinitionKind::Task, "new").await, None);
     store.commit(store.change(appending("s", messages(1))).record(put("new"))).await.unwrap();
     assert_eq!(store.log("s").await.len(), 1);
-    assert!(store.named(Kind::Task, "new").await.is_some());
+    assert!(store.named(DefinitionKind::Task, "new").await.is_some());
 }
 
 async fn documents_are_listed_newest_first_and_page_by_page(store: &TestStore) {
@@ -276,11 +282,11 @@ async fn documents_are_listed_newest_first_and_page_by_page(store: &TestStore) {
     for n in 0..7 {
         let name = format!("d{n}");
         store.put(faceted(&name, &[("status", "active")])).await;
-        store.put(a_doc(Kind::Entity, &name)).await;
+        store.put(a_doc(DefinitionKind::Entity, &name)).await;
         expected.insert(0, name);
     }
     store.try_put(faceted("d2", &[("status", "active")]), Some(1)).await.unwrap();
-    for query in [all(Kind::Task), with(&[("status", "active")])] {
+    for query in [all(DefinitionKind::Task), with(&[("status", "active")])] {
         for limit in [1, 3, 6, 7, 8] {
             let (mut seen, mut after): (Vec<String>, _) = (Vec::new(), None);
             loop {
@@ -303,7 +309,9 @@ async fn lists_show_what_has_every_facet_that_is_asked_for(store: &TestStore) {
     store.put(faceted("a", &[("status", "active"), ("agent_slug", "x"), ("entity_id", "e")])).await;
     store.put(faceted("b", &[("status", "active"), ("agent_slug", "y"), ("entity_id", "e")])).await;
     store.put(faceted("c", &[("status", "paused"), ("agent_slug", "x")])).await;
-    store.put(Doc { kind: Kind::Entity, ..faceted("other kind", &[("status", "active")]) }).await;
+    store
+        .put(DefinitionDoc { kind: DefinitionKind::Entity, ..faceted("other kind", &[("status", "active")]) })
+        .await;
     type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
     let table: [Case; 9] = [
         (&[], &["c", "b", "a"]),
@@ -371,88 +379,99 @@ async fn a_narrow_facet_is_found_among_many_wide_ones(store: &TestStore) {
 }
 
 /// How many succeeded; the others must have been refused as stale.
-fn winners(answers: &[Result<Committed, Refusal>]) -> usize {
+fn winners(answers: &[Result<CommitResult, Refusal>]) -> usize {
     assert!(answers.iter().all(|answer| ["ok", "stale"].contains(&verdict(answer))), "{answers:?}");
     answers.iter().filter(|answer| answer.is_ok()).count()
 }
 
 async fn of_many_writers_with_the_same_version_one_wins(store: &TestStore) {
-    store.put(a_doc(Kind::Task, "d")).await;
+    store.put(a_doc(DefinitionKind::Task, "d")).await;
     for version in 1..5 {
         let answers = store
             .at_once(8, |store, n| async move {
-                let doc = Doc { body: json(&n.to_string()), ..faceted("d", &[("status", "x")]) };
+                let doc = DefinitionDoc { body: json(&n.to_string()), ..faceted("d", &[("status", "x")]) };
                 store.try_put(doc, Some(version)).await
             })
             .await;
         assert_eq!(winners(&answers), 1);
     }
-    let found = store.named(Kind::Task, "d").await.unwrap();
+    let found = store.named(DefinitionKind::Task, "d").await.unwrap();
     assert_eq!((found.version, found.facets.len()), (5, 1));
 }
 
 async fn of_many_makers_of_the_same_id_one_wins(store: &TestStore) {
     let answers = store
         .at_once(8, |store, n| async move {
-            let doc = Doc { slug: Some("same".into()), body: json(&n.to_string()), ..a_doc(Kind::Task, "d") };
+            let doc = DefinitionDoc {
+                slug: Some("same".into()),
+                body: json(&n.to_string()),
+                ..a_doc(DefinitionKind::Task, "d")
+            };
             store.try_put(doc, None).await
         })
         .await;
     assert_eq!(winners(&answers), 1);
-    assert_eq!(store.doc_ids(all(Kind::Task)).await, ["d"]);
-    assert_eq!(store.named(Kind::Task, "same").await.unwrap().version, 1);
+    assert_eq!(store.doc_ids(all(DefinitionKind::Task)).await, ["d"]);
+    assert_eq!(store.named(DefinitionKind::Task, "same").await.unwrap().version, 1);
 }
 
 async fn documents_of_one_tenant_are_nothing_in_another(store: &TestStore) {
     let other = store.tenant_named("other").await;
-    let doc = Doc { slug: Some("slug".into()), ..faceted("d", &[("status", "x"), ("created_by", "ann")]) };
+    let doc = DefinitionDoc {
+        slug: Some("slug".into()),
+        ..faceted("d", &[("status", "x"), ("created_by", "ann")])
+    };
     for tenant in [store, &other] {
         tenant.put(doc.clone()).await;
     }
-    other.try_put(Doc { body: json("2"), ..doc.clone() }, Some(1)).await.unwrap();
-    other.put(a_doc(Kind::Task, "only there")).await;
-    assert_eq!(store.named(Kind::Task, "slug").await.unwrap().version, 1);
-    assert_eq!(store.named(Kind::Task, "only there").await, None);
-    let of_ann = DocQuery { of_user: Some(user("ann")), ..all(Kind::Task) };
-    for query in [all(Kind::Task), with(&[("status", "x")]), of_ann] {
+    other.try_put(DefinitionDoc { body: json("2"), ..doc.clone() }, Some(1)).await.unwrap();
+    other.put(a_doc(DefinitionKind::Task, "only there")).await;
+    assert_eq!(store.named(DefinitionKind::Task, "slug").await.unwrap().version, 1);
+    assert_eq!(store.named(DefinitionKind::Task, "only there").await, None);
+    let of_ann = DocQuery { of_user: Some(user("ann")), ..all(DefinitionKind::Task) };
+    for query in [all(DefinitionKind::Task), with(&[("status", "x")]), of_ann] {
         assert_eq!(store.doc_ids(query).await, ["d"]);
     }
     assert_eq!(verdict(&store.try_put(doc, Some(2)).await), "stale");
     let nowhere = TenantId::stored("nowhere");
-    assert_eq!(store.doc(&nowhere, Kind::Task, "d").await.unwrap(), None);
-    assert!(store.docs(&nowhere, all(Kind::Task)).await.unwrap().items.is_empty());
+    assert_eq!(store.doc(&nowhere, DefinitionKind::Task, "d").await.unwrap(), None);
+    assert!(store.docs(&nowhere, all(DefinitionKind::Task)).await.unwrap().items.is_empty());
 }
 
 async fn a_merged_user_hands_over_documents(store: &TestStore) {
     for name in ["old", "new", "other"] {
         store.record(Record::AddUser(a_user(name))).await;
     }
-    let made = Doc { created_by: Some(user("old")), ..faceted("made", &[("created_by", "old")]) };
+    let made = DefinitionDoc { created_by: Some(user("old")), ..faceted("made", &[("created_by", "old")]) };
     store.put(made).await;
     store.put(faceted("assigned", &[("assigned_to", "old"), ("created_by", "new")])).await;
     store.put(faceted("both", &[("assigned_to", "old"), ("assigned_to", "new")])).await;
-    let untouched = Doc { created_by: Some(user("other")), ..faceted("not", &[("agent_slug", "old")]) };
+    let untouched =
+        DefinitionDoc { created_by: Some(user("other")), ..faceted("not", &[("agent_slug", "old")]) };
     store.put(untouched).await;
-    let before = store.named(Kind::Task, "not").await;
+    let before = store.named(DefinitionKind::Task, "not").await;
     store.record(Record::MergeUser { from: user("old"), into: user("new") }).await;
 
-    let of = |name: &str| DocQuery { of_user: Some(user(name)), ..all(Kind::Task) };
+    let of = |name: &str| DocQuery { of_user: Some(user(name)), ..all(DefinitionKind::Task) };
     assert_eq!(store.doc_ids(of("new")).await, ["both", "assigned", "made"]);
     assert!(store.doc_ids(of("old")).await.is_empty());
-    assert_eq!(store.named(Kind::Task, "not").await, before);
-    let made = store.named(Kind::Task, "made").await.unwrap();
+    assert_eq!(store.named(DefinitionKind::Task, "not").await, before);
+    let made = store.named(DefinitionKind::Task, "made").await.unwrap();
     assert_eq!((made.created_by, made.version), (Some(user("new")), 2));
-    let both = store.named(Kind::Task, "both").await.unwrap();
+    let both = store.named(DefinitionKind::Task, "both").await.unwrap();
     assert_eq!(both.facets, [("assigned_to", "new".into())]);
     assert_eq!(verdict(&store.try_put(both, Some(1)).await), "stale", "it was read before the merge");
 }
 
 async fn a_copy_carries_documents_and_goes_on_after_them(store: &TestStore) {
     store
-        .put(Doc { slug: Some("slug".into()), ..faceted("a", &[("status", "x"), ("entity_id", "é")]) })
+        .put(DefinitionDoc {
+            slug: Some("slug".into()),
+            ..faceted("a", &[("status", "x"), ("entity_id", "é")])
+        })
         .await;
     store.try_put(faceted("a", &[("status", "y")]), Some(1)).await.unwrap();
-    store.put(Doc { created_by: Some(user("ann")), ..faceted("b", &[("status", "y")]) }).await;
+    store.put(DefinitionDoc { created_by: Some(user("ann")), ..faceted("b", &[("status", "y")]) }).await;
     let Some(copy) = store.copied().await else { return };
     let listed = async |store: &TestStore| store.docs(&store.tenant, with(&[("status", "y")])).await.unwrap();
     let (here, there) = (listed(store).await, listed(&copy).await);

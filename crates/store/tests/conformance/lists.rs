@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use sederunt_core::session::query::{Eyes, SessionQuery, Types};
+use sederunt_core::session::query::{SessionQuery, TypeFilter, Visibility};
 use sederunt_core::session::{Session, SessionType, SourceKind, Status, StatusSet};
 use sederunt_core::store::{Change, ClaimChange, NewSession, Update};
 
@@ -61,8 +61,8 @@ async fn each_filter_chooses_alone(store: &TestStore) {
     let several = |statuses: &[Status]| Some(StatusSet::of(statuses));
     let cases: Vec<(SessionQuery, Vec<&str>)> = vec![
         (q(), all.clone()),
-        (SessionQuery { types: Types::Only(SessionType::Agent), ..q() }, vec!["agent"]),
-        (SessionQuery { types: Types::Only(SessionType::Tool), ..q() }, vec![]),
+        (SessionQuery { types: TypeFilter::Only(SessionType::Agent), ..q() }, vec!["agent"]),
+        (SessionQuery { types: TypeFilter::Only(SessionType::Tool), ..q() }, vec![]),
         (SessionQuery { status: Some(Status::Running.into()), ..q() }, vec!["running"]),
         (SessionQuery { status: Some(Status::Idle.into()), ..q() }, but(&["running", "failed"])),
         (
@@ -112,13 +112,13 @@ async fn conversations_are_chosen_before_the_page_is_cut(store: &TestStore) {
         store.create(a_session(&format!("s{n}"), |new| new.head.is_talk = is_talk)).await;
     }
     let talks = |seen_by| SessionQuery {
-        types: Types::Only(SessionType::Mixed),
+        types: TypeFilter::Only(SessionType::Mixed),
         talks_only: true,
         seen_by,
         limit: 2,
         ..everything()
     };
-    for seen_by in [None, Some(Eyes::Participant(user("ann")))] {
+    for seen_by in [None, Some(Visibility::Participant(user("ann")))] {
         let first = store.sessions(&store.tenant, talks(seen_by.clone())).await.unwrap();
         if seen_by.is_some() {
             assert!(first.items.is_empty(), "ann takes part in none of them");
@@ -150,15 +150,15 @@ async fn filters_hold_together(store: &TestStore) {
         status: Some(Status::Running.into()),
         user_id: Some(user("bob")),
         agent_slug: Some("writer".into()),
-        types: Types::Only(SessionType::Mixed),
+        types: TypeFilter::Only(SessionType::Mixed),
         kind: Some("api".into()),
         metadata: vec![("even".into(), "false".into()), ("n".into(), "3".into())],
         group: Some(StatusSet::LIVE),
-        seen_by: Some(Eyes::Participant(user("bob"))),
+        seen_by: Some(Visibility::Participant(user("bob"))),
         ..everything()
     };
     assert_eq!(listed(store, both.clone()).await, ["s3"]);
-    let other_eyes = SessionQuery { seen_by: Some(Eyes::Participant(user("ann"))), ..both.clone() };
+    let other_eyes = SessionQuery { seen_by: Some(Visibility::Participant(user("ann"))), ..both.clone() };
     assert_eq!(listed(store, other_eyes).await, [""; 0]);
     let other_group = SessionQuery { group: Some(StatusSet::FAILING), ..both.clone() };
     assert_eq!(listed(store, other_group).await, [""; 0]);
@@ -239,16 +239,16 @@ async fn eyes_see_no_further_than_they_may(store: &TestStore) {
     }
     store.create(work("claimed")).await;
     store.claim_one("claimed", "key").await;
-    let cases: Vec<(Eyes, &[&str])> = vec![
-        (Eyes::Participant(user("ann")), &["both", "held", "shared"]),
-        (Eyes::Participant(user("bob")), &["shared"]),
-        (Eyes::Participant(user("eve")), &[]),
-        (Eyes::Claims(credential("key")), &["claimed"]),
-        (Eyes::Claims(credential("other")), &[]),
-        (Eyes::Prefix("tg_:".into()), &["tg_:1"]),
-        (Eyes::Prefix("tg_".into()), &["tg_", "tg_:1"]),
-        (Eyes::Prefix("%".into()), &[]),
-        (Eyes::Prefix("h".into()), &["held"]),
+    let cases: Vec<(Visibility, &[&str])> = vec![
+        (Visibility::Participant(user("ann")), &["both", "held", "shared"]),
+        (Visibility::Participant(user("bob")), &["shared"]),
+        (Visibility::Participant(user("eve")), &[]),
+        (Visibility::Claims(credential("key")), &["claimed"]),
+        (Visibility::Claims(credential("other")), &[]),
+        (Visibility::Prefix("tg_:".into()), &["tg_:1"]),
+        (Visibility::Prefix("tg_".into()), &["tg_", "tg_:1"]),
+        (Visibility::Prefix("%".into()), &[]),
+        (Visibility::Prefix("h".into()), &["held"]),
     ];
     for (eyes, expected) in cases {
         let query = SessionQuery { seen_by: Some(eyes.clone()), ..everything() };
@@ -257,9 +257,9 @@ async fn eyes_see_no_further_than_they_may(store: &TestStore) {
     store.update("claimed", Update { claim: Some(ClaimChange::Release), ..Update::default() }).await;
     store.update("shared", Update { participants: Some(vec![user("bob")]), ..Update::default() }).await;
     for (eyes, expected) in [
-        (Eyes::Claims(credential("key")), &[][..]),
-        (Eyes::Participant(user("ann")), &["both", "held"]),
-        (Eyes::Participant(user("bob")), &["shared"]),
+        (Visibility::Claims(credential("key")), &[][..]),
+        (Visibility::Participant(user("ann")), &["both", "held"]),
+        (Visibility::Participant(user("bob")), &["shared"]),
     ] {
         let query = SessionQuery { seen_by: Some(eyes.clone()), ..everything() };
         assert_eq!(listed(store, query).await, expected, "{eyes:?}");
@@ -306,7 +306,7 @@ async fn a_task_lists_its_sessions_in_one_order_wherever_they_stand(store: &Test
     let of_task = || SessionQuery { task_id: Some("t".into()), inactive: Some(false), ..everything() };
     let status = |status: Status| SessionQuery { status: Some(status.into()), ..of_task() };
     let group = |group: StatusSet| SessionQuery { group: Some(group), ..of_task() };
-    let agents = SessionQuery { types: Types::Only(SessionType::Agent), ..of_task() };
+    let agents = SessionQuery { types: TypeFilter::Only(SessionType::Agent), ..of_task() };
     let visible = SessionQuery { inactive: None, ..of_task() };
     let all = ["given up", "put back", "handed out", "waits", "done", "failed"];
     for (query, expected) in [
@@ -429,14 +429,14 @@ async fn wide_filters_are_paged_like_narrow_ones(store: &TestStore) {
         }))
         .await;
     let pair = |key: &str| (key.to_owned(), "true".to_owned());
-    let participant = |name: &str| Some(Eyes::Participant(user(name)));
+    let participant = |name: &str| Some(Visibility::Participant(user(name)));
     let q = || SessionQuery { limit: 900, ..everything() };
     let running = || SessionQuery { status: Some(Status::Running.into()), ..q() };
     let cases: Vec<(SessionQuery, usize)> = vec![
         (SessionQuery { metadata: vec![pair("wide")], ..q() }, MANY),
         (SessionQuery { metadata: vec![pair("wide")], ..running() }, MANY / 5),
         (SessionQuery { seen_by: participant("everyone"), ..running() }, MANY / 5),
-        (SessionQuery { seen_by: Some(Eyes::Prefix("wide:".into())), ..running() }, MANY / 5),
+        (SessionQuery { seen_by: Some(Visibility::Prefix("wide:".into())), ..running() }, MANY / 5),
         (SessionQuery { metadata: vec![pair("wide")], seen_by: participant("seventh"), ..q() }, MANY / 7),
         (SessionQuery { metadata: vec![pair("third")], seen_by: participant("everyone"), ..q() }, MANY / 3),
         (SessionQuery { task_id: Some("wide".into()), ..q() }, MANY),

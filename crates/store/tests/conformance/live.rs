@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use sederunt_core::event::EventQuery;
-use sederunt_core::live::hints::Batch;
-use sederunt_core::live::{Hint, HintReader, Next, Reader};
+use sederunt_core::live::hints::HintBatch;
+use sederunt_core::live::{Hint, HintReader, LogReader, ReaderStep};
 use sederunt_core::session::Status;
 use sederunt_core::store::{Guard, Update, Write};
 
@@ -28,26 +28,26 @@ pub async fn in_time<T>(what: &str, wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
-async fn reader(store: &TestStore, name: &str, cursor: u64) -> Reader {
+async fn reader(store: &TestStore, name: &str, cursor: u64) -> LogReader {
     store.hub.listen(store.get(name).await.head.incarnation, cursor)
 }
 
 /// Follows a log as a stream does, until `upto`. Gives the sequences in the order of their arrival,
 /// and how often the store had to be read.
-pub async fn follow(store: &TestStore, name: &str, mut reader: Reader, upto: u64) -> (Vec<u64>, usize) {
+pub async fn follow(store: &TestStore, name: &str, mut reader: LogReader, upto: u64) -> (Vec<u64>, usize) {
     let (mut seen, mut reads) = (Vec::new(), 0);
     while reader.cursor() < upto {
         match reader.look() {
-            Next::Frames(frames) => seen.extend(frames.iter().map(|frame| frame.event.sequence)),
-            Next::ReadStore => {
+            ReaderStep::Frames(frames) => seen.extend(frames.iter().map(|frame| frame.event.sequence)),
+            ReaderStep::ReadStore => {
                 reads += 1;
                 let query = EventQuery { after: reader.cursor(), limit: 1000, ..EventQuery::default() };
                 let page = store.events(&store.tenant, &id(name), query).await.unwrap();
                 seen.extend(sequences(&page.events));
                 reader.read_to(seen.last().copied().unwrap_or(0), !page.has_more);
             }
-            Next::Wait | Next::Reply(_) => reader.wait().await,
-            Next::Deleted => panic!("{name} was deleted"),
+            ReaderStep::Wait | ReaderStep::Reply(_) => reader.wait().await,
+            ReaderStep::Deleted => panic!("{name} was deleted"),
         }
     }
     (seen, reads)
@@ -65,7 +65,7 @@ async fn a_reader_sees_every_sequence_once_whoever_appends(store: &TestStore) {
         let (store, ready) = (store.clone(), ready.clone());
         readers.spawn(async move {
             // Caught up before the first append, so that everything must come through the ring.
-            assert!(matches!(reader.look(), Next::ReadStore));
+            assert!(matches!(reader.look(), ReaderStep::ReadStore));
             reader.read_to(0, true);
             ready.wait().await;
             let (seen, reads) = in_time("the last event", follow(&store, &name, reader, EVENTS)).await;
@@ -126,12 +126,14 @@ async fn an_acknowledged_event_is_already_with_the_reader(store: &TestStore) {
     store.open("s").await;
     store.append("s", messages(2)).await;
     let mut reader = reader(store, "s", 2).await;
-    assert!(matches!(reader.look(), Next::ReadStore));
+    assert!(matches!(reader.look(), ReaderStep::ReadStore));
     reader.read_to(2, true);
-    assert!(matches!(reader.look(), Next::Wait));
+    assert!(matches!(reader.look(), ReaderStep::Wait));
     for sequence in 3..=6 {
         store.append("s", messages(1)).await;
-        let Next::Frames(frames) = reader.look() else { panic!("an acknowledged event was not published") };
+        let ReaderStep::Frames(frames) = reader.look() else {
+            panic!("an acknowledged event was not published")
+        };
         assert_eq!(frames.iter().map(|frame| frame.event.sequence).collect::<Vec<_>>(), [sequence]);
         assert_eq!(*frames[0].event, store.log("s").await[usize::try_from(sequence).unwrap() - 1]);
     }
@@ -140,7 +142,7 @@ async fn an_acknowledged_event_is_already_with_the_reader(store: &TestStore) {
     reader.read_to(0, true);
     let claim = store.claim_one("work", "key").await;
     if claim.session.head.last_sequence > 0 {
-        assert!(matches!(reader.look(), Next::Frames(_)), "a claim's events are published too");
+        assert!(matches!(reader.look(), ReaderStep::Frames(_)), "a claim's events are published too");
     }
 }
 
@@ -154,9 +156,9 @@ async fn a_refused_or_repeated_append_is_not_announced(store: &TestStore) {
     store.append("s", vec![external("x")]).await;
     let again = store.change(appending("s", vec![external("x")])).keyed(Some(key(1, 1)));
     assert!(store.commit(again).await.unwrap().replay.is_some());
-    assert!(matches!(reader.look(), Next::Wait));
+    assert!(matches!(reader.look(), ReaderStep::Wait));
     store.append("s", messages(1)).await;
-    assert!(matches!(reader.look(), Next::Frames(frames) if frames.len() == 1));
+    assert!(matches!(reader.look(), ReaderStep::Frames(frames) if frames.len() == 1));
 }
 
 async fn a_deletion_ends_the_readers_of_that_life(store: &TestStore) {
@@ -168,16 +170,16 @@ async fn a_deletion_ends_the_readers_of_that_life(store: &TestStore) {
     let mut fresh = reader(store, "s", 0).await;
     fresh.read_to(0, true);
     store.append("s", messages(1)).await;
-    assert!(matches!(former.look(), Next::Deleted));
-    assert!(matches!(fresh.look(), Next::Frames(frames) if frames.len() == 1));
+    assert!(matches!(former.look(), ReaderStep::Deleted));
+    assert!(matches!(fresh.look(), ReaderStep::Frames(frames) if frames.len() == 1));
 }
 
 async fn next_hints(reader: &mut HintReader) -> Vec<Hint> {
     in_time("a hint", async {
         loop {
             match reader.take() {
-                Some(Batch::Hints(hints, _)) => return hints,
-                Some(Batch::Reset(_)) => panic!("nothing was lost"),
+                Some(HintBatch::Hints(hints, _)) => return hints,
+                Some(HintBatch::Reset(_)) => panic!("nothing was lost"),
                 None => reader.wait().await,
             }
         }

@@ -2,7 +2,7 @@
 
 use sederunt_core::TenantId;
 use sederunt_core::Timestamp;
-use sederunt_core::memory::{Body, Kind, Memory, Owner, Profile, Rule};
+use sederunt_core::memory::{Memory, MemoryBody, MemoryKind, Owner, Profile, ProfileRule};
 use sederunt_core::store::{MemoryQuery, Record};
 
 use crate::builders::*;
@@ -66,7 +66,7 @@ fn by(words: &[&str]) -> MemoryQuery {
 }
 
 fn profile(of: &str, rule: &str) -> Memory {
-    let rule = Rule {
+    let rule = ProfileRule {
         id: "r".to_owned(),
         text: rule.to_owned(),
         confidence: 0.5,
@@ -74,7 +74,7 @@ fn profile(of: &str, rule: &str) -> Memory {
         sources: Vec::new(),
     };
     let body = Profile { rules: vec![rule], archived_rules: Vec::new(), recall_enabled: true };
-    Memory { body: Body::Profile(body), ..fact("profile", of, "") }
+    Memory { body: MemoryBody::Profile(body), ..fact("profile", of, "") }
 }
 
 async fn a_memory_is_kept_whole_and_read_by_its_id(store: &TestStore) {
@@ -160,9 +160,9 @@ async fn memories_are_narrowed_by_owner_kind_and_time(store: &TestStore) {
     let session = Owner::session(&id("ann"));
     store.remember(Memory { owner: session.clone(), ..fact("of a session", "ann", "tea") }).await;
     let of_kind = |kind| MemoryQuery { kind: Some(kind), ..of("ann") };
-    assert_eq!(store.recalled(of_kind(Kind::Fact)).await, ["fact"]);
-    assert_eq!(store.recalled(of_kind(Kind::Arc)).await, ["new", "old"]);
-    assert_eq!(store.recalled(of_kind(Kind::Profile)).await, ["profile"]);
+    assert_eq!(store.recalled(of_kind(MemoryKind::Fact)).await, ["fact"]);
+    assert_eq!(store.recalled(of_kind(MemoryKind::Arc)).await, ["new", "old"]);
+    assert_eq!(store.recalled(of_kind(MemoryKind::Profile)).await, ["profile"]);
     assert_eq!(store.recalled(of("ann")).await, ["profile", "new", "old", "fact"]);
     assert_eq!(store.recalled(MemoryQuery { owner: session, ..of("ann") }).await, ["of a session"]);
     for (since, found) in [
@@ -170,7 +170,7 @@ async fn memories_are_narrowed_by_owner_kind_and_time(store: &TestStore) {
         ("2026-11-10T00:00:00.000001Z", &[]),
         ("2026-10-01T00:00:00Z", &["new", "old"]),
     ] {
-        let query = MemoryQuery { since: Some(at(since)), ..of_kind(Kind::Arc) };
+        let query = MemoryQuery { since: Some(at(since)), ..of_kind(MemoryKind::Arc) };
         assert_eq!(store.recalled(query.clone()).await, found, "{since}");
         let mut words = store.recalled(MemoryQuery { words: vec!["garden".to_owned()], ..query }).await;
         words.sort_unstable();
@@ -230,8 +230,11 @@ async fn words_are_asked_of_one_owner_and_kind(store: &TestStore) {
     let mut both = store.recalled(garden.clone()).await;
     both.sort_unstable();
     assert_eq!(both, ["arc", "fact"]);
-    assert_eq!(store.recalled(MemoryQuery { kind: Some(Kind::Fact), ..garden.clone() }).await, ["fact"]);
-    assert_eq!(store.recalled(MemoryQuery { kind: Some(Kind::Arc), ..garden.clone() }).await, ["arc"]);
+    assert_eq!(
+        store.recalled(MemoryQuery { kind: Some(MemoryKind::Fact), ..garden.clone() }).await,
+        ["fact"]
+    );
+    assert_eq!(store.recalled(MemoryQuery { kind: Some(MemoryKind::Arc), ..garden.clone() }).await, ["arc"]);
     assert_eq!(store.recalled(MemoryQuery { owner: owner("ben"), ..garden.clone() }).await, ["ben's"]);
     assert_eq!(store.recalled(MemoryQuery { owner: owner("nobody"), ..garden }).await, [""; 0]);
 }

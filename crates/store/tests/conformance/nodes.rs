@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use sederunt_core::live::Next;
+use sederunt_core::live::ReaderStep;
 use sederunt_core::people::{Audit, SecretHash};
 use sederunt_core::store::{Record, Update};
 
@@ -96,7 +96,7 @@ async fn a_deletion_there_ends_the_readers_here(here: &TestStore, there: &TestSt
     reader.read_to(0, true);
     there.delete("s").await;
     in_time("the end", async {
-        while !matches!(reader.look(), Next::Deleted) {
+        while !matches!(reader.look(), ReaderStep::Deleted) {
             reader.wait().await;
         }
     })

@@ -2,7 +2,7 @@
 
 use sederunt_core::access::{ActingUser, ShareAccess};
 use sederunt_core::people::{Audit, Identity, Key, SecretHash, Share, User};
-use sederunt_core::store::{Change, Committed, Record, Refusal, Update};
+use sederunt_core::store::{Change, CommitResult, Record, Refusal, Update};
 use sederunt_core::{Role, Timestamp};
 
 use crate::builders::*;
@@ -70,7 +70,7 @@ pub fn a_share(store: &TestStore, name: &str, session: &str, expires_at: Timesta
 }
 
 impl TestStore {
-    pub async fn try_record(&self, record: Record) -> Result<Committed, Refusal> {
+    pub async fn try_record(&self, record: Record) -> Result<CommitResult, Refusal> {
         self.commit(Change::new(self.tenant.clone()).record(record)).await
     }
 

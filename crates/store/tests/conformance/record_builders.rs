@@ -3,19 +3,19 @@
 #![allow(dead_code, reason = "shared by tests that each need some of it")]
 
 use sederunt_core::Timestamp;
-use sederunt_core::feedback::capture::{EventBody, FeedbackEvent, Guardrails, Signal, Speaker, Words};
+use sederunt_core::feedback::capture::{EventBody, FeedbackEvent, FeedbackText, Guardrails, Signal, Speaker};
 use sederunt_core::feedback::failure::Failure;
 use sederunt_core::feedback::session::{Addition, FeedbackSession, SessionBody, State};
 use sederunt_core::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
 use sederunt_core::ids::{SessionId, UserId};
-use sederunt_core::lesson::{self, Effect, Lesson, Polarity, Source};
+use sederunt_core::lesson::{self, EffectCounts, Lesson, LessonSource, Polarity};
 use sederunt_core::memory::owner::TurnSpeaker;
-use sederunt_core::memory::{Body, Category, Fact, Memory, Owner, SELF, StoryArc};
+use sederunt_core::memory::{Category, Fact, Memory, MemoryBody, Owner, SELF, StoryArc};
 use sederunt_core::safety::opaque::OpaqueId;
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::safety::{ClassifierPath, Crisis, Level, ReasonCode};
 use sederunt_core::store::Record;
-use sederunt_core::talk::{Queued, Sitting, Talk, Tier};
+use sederunt_core::talk::{QueuedMessage, Sitting, Talk, Tier};
 
 pub fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()
@@ -30,7 +30,7 @@ pub fn fact(id: &str, of: &str, object: &str) -> Memory {
     Memory {
         id: id.to_owned(),
         owner: owner(of),
-        body: Body::Fact(Fact {
+        body: MemoryBody::Fact(Fact {
             subject: SELF.to_owned(),
             predicate: "likes".to_owned(),
             object: object.to_owned(),
@@ -65,7 +65,7 @@ pub fn arc(id: &str, of: &str, summary: &str, on: &str) -> Memory {
         mentioned: Vec::new(),
         sources: Vec::new(),
     };
-    Memory { body: Body::Arc(body), created_at: at(on), last_referenced_at: at(on), ..fact(id, of, "") }
+    Memory { body: MemoryBody::Arc(body), created_at: at(on), last_referenced_at: at(on), ..fact(id, of, "") }
 }
 
 pub fn rating(n: u128, opaque: &str, on: &str) -> Rating {
@@ -118,8 +118,8 @@ pub fn seated() -> Talk {
 }
 
 /// A message that has not landed yet.
-pub fn queued() -> Queued {
-    Queued { sequence: None, steers: false, tier: Tier::Quality, speaker: TurnSpeaker::default() }
+pub fn queued() -> QueuedMessage {
+    QueuedMessage { sequence: None, steers: false, tier: Tier::Quality, speaker: TurnSpeaker::default() }
 }
 
 /// A thumb down with words.
@@ -131,7 +131,10 @@ pub fn feedback(id: &str) -> FeedbackEvent {
         author: Some(UserId::stored("ann")),
         session: None,
         body: EventBody {
-            words: Words { context: Some("too \"long\" \u{1f331}".to_owned()), ..Words::default() },
+            words: FeedbackText {
+                context: Some("too \"long\" \u{1f331}".to_owned()),
+                ..FeedbackText::default()
+            },
             tags: vec!["tone".to_owned()],
             skill: Some("writing".to_owned()),
             failure_type: None,
@@ -211,8 +214,8 @@ pub fn lesson(id: &str, text: &str) -> Lesson {
         created_at: at("2026-11-16T08:00:00Z"),
         updated_at: at("2026-11-16T08:00:00Z"),
         version: 1,
-        effect: Effect::default(),
-        body: lesson::Body {
+        effect: EffectCounts::default(),
+        body: lesson::LessonBody {
             text: text.to_owned(),
             category: lesson::Category::Preference,
             trigger: Some("I wrote \"it\"".to_owned()),
@@ -220,7 +223,7 @@ pub fn lesson(id: &str, text: &str) -> Lesson {
             tags: vec!["tone".to_owned()],
             agent: None,
             grounds: vec![lesson::Ground::SaysWhatHappened],
-            sources: vec![Source {
+            sources: vec![LessonSource {
                 event: "fb_1".to_owned(),
                 feedback_session: "fbs_1".to_owned(),
                 at: at("2026-11-16T08:00:00Z"),

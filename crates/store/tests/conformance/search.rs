@@ -1,6 +1,6 @@
 //! Search: words, what each caller sees, newest first; a caller's text is never a query language.
 
-use sederunt_core::session::query::Eyes;
+use sederunt_core::session::query::Visibility;
 use sederunt_core::session::{DescriptionSource, Status};
 use sederunt_core::store::{SearchQuery, Update};
 
@@ -216,15 +216,15 @@ async fn eyes_see_no_further_than_they_may(store: &TestStore) {
         store.append(name, vec![message("a zebra")]).await;
     }
     store.index_now().await.unwrap();
-    let cases: Vec<(Option<Eyes>, &[&str])> = vec![
+    let cases: Vec<(Option<Visibility>, &[&str])> = vec![
         (None, &["held", "shared", "tg_1", "tg_:other", "tgx1"]),
-        (Some(Eyes::Participant(user("ann"))), &["held", "shared"]),
-        (Some(Eyes::Participant(user("bob"))), &["shared"]),
-        (Some(Eyes::Participant(user("eve"))), &[]),
-        (Some(Eyes::Claims(credential("key"))), &["tg_1"]),
-        (Some(Eyes::Claims(credential("other"))), &[]),
-        (Some(Eyes::Prefix("tg_".into())), &["tg_1", "tg_:other"]),
-        (Some(Eyes::Prefix("%".into())), &[]),
+        (Some(Visibility::Participant(user("ann"))), &["held", "shared"]),
+        (Some(Visibility::Participant(user("bob"))), &["shared"]),
+        (Some(Visibility::Participant(user("eve"))), &[]),
+        (Some(Visibility::Claims(credential("key"))), &["tg_1"]),
+        (Some(Visibility::Claims(credential("other"))), &[]),
+        (Some(Visibility::Prefix("tg_".into())), &["tg_1", "tg_:other"]),
+        (Some(Visibility::Prefix("%".into())), &[]),
     ];
     for (seen_by, expected) in cases {
         let found = store.found(SearchQuery { seen_by: seen_by.clone(), ..words(&["zebra"]) }).await;
@@ -233,7 +233,7 @@ async fn eyes_see_no_further_than_they_may(store: &TestStore) {
         assert_eq!(sessions, expected, "{seen_by:?}");
     }
     store.update("shared", Update { participants: Some(vec![user("ann")]), ..Update::default() }).await;
-    let bob = SearchQuery { seen_by: Some(Eyes::Participant(user("bob"))), ..words(&["zebra"]) };
+    let bob = SearchQuery { seen_by: Some(Visibility::Participant(user("bob"))), ..words(&["zebra"]) };
     assert!(store.search(&store.tenant, bob).await.unwrap().items.is_empty(), "bob was taken off at once");
 }
 

@@ -356,7 +356,7 @@ async fn a_session_made_again_meets_nothing_of_its_past(store: &TestStore) {
 
     let again = store.commit(keyed("zebra")).await.unwrap();
     assert!(again.replay.is_none(), "the key belonged to the former life");
-    assert!(matches!(again.parts[0].appended[0], sederunt_core::event::Appended::New(_)));
+    assert!(matches!(again.parts[0].appended[0], sederunt_core::event::AppendOutcome::New(_)));
     assert_eq!(sequences(&store.log("s").await), [1]);
 }
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use sederunt_core::event::{Appended, NewEvent};
+use sederunt_core::event::{AppendOutcome, NewEvent};
 use sederunt_core::session::Status;
 use sederunt_core::session::row::Turn;
-use sederunt_core::store::{ClaimChange, Due, Fence, Guard, On, Part, Record, Update, Write};
+use sederunt_core::store::{
+    ChangePart, ClaimChange, DueSession, Fence, Guard, PartTarget, Record, Update, Write,
+};
 use sederunt_core::talk::Talk;
 use sederunt_core::{Session, Timestamp};
 use smallvec::smallvec;
@@ -54,7 +56,7 @@ impl TestStore {
     }
 }
 
-fn names(due: Vec<Due>) -> Vec<String> {
+fn names(due: Vec<DueSession>) -> Vec<String> {
     due.into_iter().map(|due| format!("{}/{}", due.tenant, due.session)).collect()
 }
 
@@ -62,8 +64,12 @@ fn opening() -> NewEvent {
     event("session.sitting_started")
 }
 
-fn all(name: &str, writes: impl IntoIterator<Item = Write>) -> Part {
-    Part { on: On::Session(id(name)), guard: Guard::default(), writes: writes.into_iter().collect() }
+fn all(name: &str, writes: impl IntoIterator<Item = Write>) -> ChangePart {
+    ChangePart {
+        on: PartTarget::Session(id(name)),
+        guard: Guard::default(),
+        writes: writes.into_iter().collect(),
+    }
 }
 
 fn talk(talk: Talk) -> Write {
@@ -131,7 +137,7 @@ async fn a_message_that_was_there_before_lands_nowhere(store: &TestStore) {
     let sent = || NewEvent { external_event_id: Some("x".into()), ..message("hello") };
     store.append("s", vec![sent()]).await;
     let done = store.write(all("s", [Write::Append(vec![sent()]), talk(waiting())])).await;
-    assert!(matches!(done.appended[0], Appended::Repeat(1)));
+    assert!(matches!(done.appended[0], AppendOutcome::Repeat(1)));
     assert_eq!(store.talking("s").await.1.queue[0].sequence, None);
 }
 

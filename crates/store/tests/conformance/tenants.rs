@@ -2,8 +2,8 @@
 
 use sederunt_core::access::ActingUser;
 use sederunt_core::approval::ApprovalQuery;
-use sederunt_core::event::{Appended, EventQuery};
-use sederunt_core::library::{DocQuery, Kind};
+use sederunt_core::definitions::{DefinitionKind, DocQuery};
+use sederunt_core::event::{AppendOutcome, EventQuery};
 use sederunt_core::people::{Audit, SecretHash, User};
 use sederunt_core::session::query::SessionQuery;
 use sederunt_core::store::{Guard, Record, RecordsKept, RecordsOf, Update, Write};
@@ -81,7 +81,7 @@ async fn the_same_names_in_two_tenants_never_meet(store: &TestStore) {
         part.writes.push(Write::Append(vec![said.clone()]));
         let made = tenant.commit(tenant.change(part).keyed(Some(key(1, 1)))).await.unwrap();
         assert!(made.replay.is_none(), "a key of one tenant is none in another");
-        assert!(matches!(made.parts[0].appended[0], Appended::New(_)));
+        assert!(matches!(made.parts[0].appended[0], AppendOutcome::New(_)));
         let appended = tenant.commit(tenant.change(appending("s", messages(1))).keyed(Some(key(2, 1)))).await;
         assert!(appended.unwrap().replay.is_none());
         tenant.update("s", Update { add_participant: Some(user("both")), ..Update::default() }).await;
@@ -177,7 +177,7 @@ async fn fill(store: &TestStore) {
     store.record(Record::AddKey { key: a_key(store, "key"), hash: SecretHash::of("key") }).await;
     let share = a_share(store, "link", "s", now.plus(DAY));
     store.record(Record::AddShare { share, hash: SecretHash::of("link") }).await;
-    store.record(Record::PutDoc { doc: Box::new(a_doc(Kind::Task, "doc")), expects: None }).await;
+    store.record(Record::PutDoc { doc: Box::new(a_doc(DefinitionKind::Task, "doc")), expects: None }).await;
     store.record(Record::AddApproval(Box::new(an_approval("asked", "s")))).await;
     store.write(on("s", Guard::default(), Write::Talk(Box::new(record_builders::seated())))).await;
     store.record(Record::PutMemory(Box::new(record_builders::fact("m", "ann", "zebra")))).await;
@@ -208,8 +208,9 @@ async fn is_empty(store: &TestStore) {
     let known = store.user_by_identity(tenant, &identity("slack", "U1")).await;
     assert!(none(known.map(Vec::from_iter)));
     assert!(none(store.share(tenant, "link", &ActingUser::Owner).await.map(Vec::from_iter)));
-    assert!(none(store.doc(tenant, Kind::Task, "doc").await.map(Vec::from_iter)));
-    let all = DocQuery { kind: Kind::Task, facets: Vec::new(), of_user: None, after: None, limit: 10 };
+    assert!(none(store.doc(tenant, DefinitionKind::Task, "doc").await.map(Vec::from_iter)));
+    let all =
+        DocQuery { kind: DefinitionKind::Task, facets: Vec::new(), of_user: None, after: None, limit: 10 };
     assert!(none(store.docs(tenant, all).await.map(|page| page.items)));
     assert!(none(store.approval(tenant, "asked").await.map(Vec::from_iter)));
     let all = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };

@@ -1,7 +1,7 @@
 //! Vectors of memories: stored beside them, found missing, deleted with them.
 
 use sederunt_core::memory::vector::Vector;
-use sederunt_core::memory::{Kind, Memory};
+use sederunt_core::memory::{Memory, MemoryKind};
 use sederunt_core::store::{Record, VectorQuery};
 
 use crate::record_builders::{arc, at, fact, owner};
@@ -130,7 +130,9 @@ async fn memories_are_counted_and_had_by_their_ids(store: &TestStore) {
     }
     store.keeps(fact("hers", "ben", "tea")).await;
     store.keeps(Memory { dormant_at: Some(at("2026-11-17T00:00:00Z")), ..fact("old", "ann", "milk") }).await;
-    for (name, kind, count) in [("ann", Kind::Fact, 2), ("ann", Kind::Arc, 0), ("none", Kind::Fact, 0)] {
+    for (name, kind, count) in
+        [("ann", MemoryKind::Fact, 2), ("ann", MemoryKind::Arc, 0), ("none", MemoryKind::Fact, 0)]
+    {
         assert_eq!(store.count_memories(&store.tenant, &owner(name), kind).await.unwrap(), count, "{name}");
     }
     let ids = ["two", "gone", "hers"].map(str::to_owned);
@@ -148,7 +150,7 @@ async fn vectors_of_two_tenants_never_meet(store: &TestStore) {
     store.embed(MODEL, &tea, Some(vector(1.0))).await;
     let query = VectorQuery { owner: owner("ann"), model: MODEL.into(), after: 0, limit: 10 };
     assert_eq!(store.vectors(&other, query).await.unwrap().kept, 0);
-    assert_eq!(store.count_memories(&other, &owner("ann"), Kind::Fact).await.unwrap(), 0);
+    assert_eq!(store.count_memories(&other, &owner("ann"), MemoryKind::Fact).await.unwrap(), 0);
     assert!(store.memories_at(&other, &["tea".to_owned()]).await.unwrap().is_empty());
 }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use sederunt_core::approval::decide::{Decide, Decision};
-use sederunt_core::approval::{Approval, ApprovalQuery, Kind, State};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
+use sederunt_core::approval::{Approval, ApprovalKind, ApprovalQuery, ApprovalState};
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::session::{Session, Status};
 use sederunt_core::work::run::Run;
-use sederunt_core::work::{Claimed, Pause, Settle};
+use sederunt_core::work::{ClaimedRun, Pause, Settle};
 use sederunt_core::{Actor, Role};
 
 use crate::harness::World;
@@ -38,8 +38,8 @@ on_both_stores!(
     a_call_without_a_name_is_refused_and_nothing_waits,
 );
 
-fn approve() -> Decide {
-    Decide {
+fn approve() -> DecisionRequest {
+    DecisionRequest {
         decision: Decision::Approve,
         modified_args: None,
         modified_output: None,
@@ -48,16 +48,16 @@ fn approve() -> Decide {
     }
 }
 
-fn deny(reason: &str) -> Decide {
-    Decide { decision: Decision::Deny, reason: Some(reason.into()), ..approve() }
+fn deny(reason: &str) -> DecisionRequest {
+    DecisionRequest { decision: Decision::Deny, reason: Some(reason.into()), ..approve() }
 }
 
 async fn inbox(world: &World, actor: &Actor) -> Vec<Approval> {
-    let query = ApprovalQuery { state: Some(State::Pending), limit: 100, ..ApprovalQuery::default() };
+    let query = ApprovalQuery { state: Some(ApprovalState::Pending), limit: 100, ..ApprovalQuery::default() };
     world.engine.approvals(actor, true, query).await.unwrap().items
 }
 
-async fn decide(world: &World, actor: &Actor, id: &str, wish: Decide) -> Result<Approval, Error> {
+async fn decide(world: &World, actor: &Actor, id: &str, wish: DecisionRequest) -> Result<Approval, Error> {
     world.engine.decide(actor, id, wish, None).await
 }
 
@@ -82,12 +82,12 @@ async fn staged(world: &World, worker: &Actor, result: &str) -> (Session, Approv
 async fn an_output_waits_and_its_approval_writes_it_without_another_run(world: &World) {
     let (worker, ada) = (world.worker("w"), world.actor(Role::Member, "ada"));
     let (session, asked) = staged(world, &worker, r#"{"n":1,"tone":"curt"}"#).await;
-    assert_eq!((asked.kind, asked.state), (Kind::Output, State::Pending));
+    assert_eq!((asked.kind, asked.state), (ApprovalKind::Output, ApprovalState::Pending));
     assert_eq!(asked.body.staged.as_ref().unwrap().as_str(), r#"{"n":1,"tone":"curt"}"#);
     assert_eq!((asked.body.score, &asked.body.flags[..]), (Some(0.5), &["tone:curt".to_owned()][..]));
     assert_eq!(entity(world, "e1").await, r#"{"n":0}"#, "nothing is written yet");
     let done = decide(world, &ada, &asked.id, approve()).await.unwrap();
-    assert_eq!((done.state, done.decided_by.as_deref()), (State::Approved, Some("ada")));
+    assert_eq!((done.state, done.decided_by.as_deref()), (ApprovalState::Approved, Some("ada")));
     let session = world.session(session.id.as_str()).await;
     assert_eq!(session.head.status, Status::Completed);
     assert_eq!(session.head.epoch, 1, "the agent did not run again");
@@ -103,7 +103,7 @@ async fn a_run_that_writes_nothing_waits_for_leave_too(world: &World) {
         let claim = take(world, &worker).await;
         complete(world, &worker, &claim, "null").await.unwrap();
         let asked = inbox(world, &world.owner()).await.pop().expect("something waits");
-        assert_eq!((asked.kind, asked.body.staged.as_ref()), (Kind::Output, Some(&json("null"))));
+        assert_eq!((asked.kind, asked.body.staged.as_ref()), (ApprovalKind::Output, Some(&json("null"))));
         decide(world, &world.owner(), &asked.id, decision).await.unwrap();
         assert_eq!(world.session(claim.session.id.as_str()).await.head.status, ends);
     }
@@ -112,18 +112,18 @@ async fn a_run_that_writes_nothing_waits_for_leave_too(world: &World) {
 async fn an_edit_keeps_to_what_was_staged_and_passes_the_gate_again(world: &World) {
     let (worker, ada) = (world.worker("w"), world.actor(Role::Member, "ada"));
     let (session, asked) = staged(world, &worker, r#"{"n":1,"tone":"kind"}"#).await;
-    let edit = |text: &str| Decide { modified_output: Some(json(text)), ..approve() };
+    let edit = |text: &str| DecisionRequest { modified_output: Some(json(text)), ..approve() };
     for (wish, code) in [
         (edit(r#"{"other":1}"#), "invalid"),
         (edit(r#"{"tone":"odd"}"#), "invalid"),
         (edit("[1]"), "invalid"),
         (edit(r#"{"tone":"cruel"}"#), "hard_blocked"),
-        (Decide { modified_args: Some(json("{}")), ..approve() }, "invalid"),
-        (Decide { modified_output: Some(json(r#"{"n":2}"#)), ..deny("no") }, "invalid"),
+        (DecisionRequest { modified_args: Some(json("{}")), ..approve() }, "invalid"),
+        (DecisionRequest { modified_output: Some(json(r#"{"n":2}"#)), ..deny("no") }, "invalid"),
     ] {
         let refused = decide(world, &ada, &asked.id, wish.clone()).await.unwrap_err();
         assert_eq!(refused.code(), code, "{wish:?}");
-        assert_eq!(world.engine.approval(&ada, &asked.id).await.unwrap().state, State::Pending);
+        assert_eq!(world.engine.approval(&ada, &asked.id).await.unwrap().state, ApprovalState::Pending);
     }
     let done = decide(world, &ada, &asked.id, edit(r#"{"n":2}"#)).await.unwrap();
     assert_ne!(done.body.digest, asked.body.digest);
@@ -155,16 +155,16 @@ async fn an_edit_that_breaks_the_output_contract_is_refused_and_the_approval_sta
     complete(world, &worker, &claim, r#"{"weather":{"rain":true,"wind":3}}"#).await.unwrap();
     let asked = inbox(world, &world.owner()).await.pop().expect("something waits");
     assert_eq!(asked.body.staged.as_ref().unwrap().as_str(), r#"{"rain":true}"#);
-    let edit = |text: &str| Decide { modified_output: Some(json(text)), ..approve() };
+    let edit = |text: &str| DecisionRequest { modified_output: Some(json(text)), ..approve() };
     match decide(world, &world.owner(), &asked.id, edit(r#"{"rain":"no"}"#)).await {
         Err(Error::OutputInvalid { complaints }) => {
             assert!(complaints[0].contains("/weather/rain"), "{complaints:?}");
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(world.engine.approval(&world.owner(), &asked.id).await.unwrap().state, State::Pending);
+    assert_eq!(world.engine.approval(&world.owner(), &asked.id).await.unwrap().state, ApprovalState::Pending);
     assert_eq!(entity(world, "e1").await, r#"{"rain":true}"#);
-    let said = Decide { reason: Some("it is dry".into()), ..edit(r#"{"rain":false}"#) };
+    let said = DecisionRequest { reason: Some("it is dry".into()), ..edit(r#"{"rain":false}"#) };
     decide(world, &world.owner(), &asked.id, said).await.unwrap();
     assert_eq!(entity(world, "e1").await, r#"{"rain":false}"#);
     let session = world.session(claim.session.id.as_str()).await;
@@ -192,10 +192,10 @@ async fn edited_arguments_that_the_tool_would_refuse_are_refused_when_deciding(w
     let asked = inbox(world, &ada).await.pop().expect("something waits");
     assert_eq!(asked.body.input_schema.as_ref().unwrap().as_str(), schema);
     assert!(!asked.body.staged.as_ref().unwrap().as_str().contains("input_schema"));
-    let edit = |text: &str| Decide { modified_args: Some(json(text)), ..approve() };
+    let edit = |text: &str| DecisionRequest { modified_args: Some(json(text)), ..approve() };
     let refused = decide(world, &ada, &asked.id, edit(r#"{"to":7}"#)).await.unwrap_err();
     assert!(refused.code() == "invalid" && refused.to_string().contains("/to"), "{refused}");
-    assert_eq!(world.engine.approval(&ada, &asked.id).await.unwrap().state, State::Pending);
+    assert_eq!(world.engine.approval(&ada, &asked.id).await.unwrap().state, ApprovalState::Pending);
     decide(world, &ada, &asked.id, edit(r#"{"to":"boss","n":1}"#)).await.unwrap();
     let event = audit_event(world, &claim.session, "user.tool_confirmation").await;
     assert_eq!(event.content.unwrap().as_str(), r#"[{"type":"data","data":{"to":"boss"}}]"#);
@@ -256,7 +256,7 @@ async fn a_denied_output_is_made_again_and_the_third_denial_fails(world: &World)
 }
 
 /// A claimed session that waits for permission to call a tool.
-async fn paused(world: &World, worker: &Actor) -> (Claimed, Approval) {
+async fn paused(world: &World, worker: &Actor) -> (ClaimedRun, Approval) {
     define_task(world, r#"{"slug":"t","name":"T","agent_slug":"eliza","assigned_to":"ada"}"#).await;
     trigger(world, "t").await;
     let claim = take(world, worker).await;
@@ -268,7 +268,7 @@ async fn paused(world: &World, worker: &Actor) -> (Claimed, Approval) {
     (claim, inbox(world, &ada).await.pop().expect("something waits"))
 }
 
-async fn yielded(world: &World, worker: &Actor, claim: &Claimed, pause: Pause) -> Result<Session, Error> {
+async fn yielded(world: &World, worker: &Actor, claim: &ClaimedRun, pause: Pause) -> Result<Session, Error> {
     let how = Settle::Yield { pause, usage: None };
     world.engine.settle(worker, &claim.session.id, claim.epoch, how, None).await
 }
@@ -276,7 +276,7 @@ async fn yielded(world: &World, worker: &Actor, claim: &Claimed, pause: Pause) -
 async fn an_approved_call_resumes_with_its_arguments(world: &World) {
     let (worker, ada) = (world.worker("w"), world.actor(Role::Member, "ada"));
     let (_, asked) = paused(world, &worker).await;
-    assert_eq!(asked.kind, Kind::Tool);
+    assert_eq!(asked.kind, ApprovalKind::Tool);
     decide(world, &ada, &asked.id, approve()).await.unwrap();
     let claim = take(world, &worker).await;
     let resume = world.engine.brief(&claim, None).await.unwrap().run.resume.unwrap();
@@ -286,7 +286,7 @@ async fn an_approved_call_resumes_with_its_arguments(world: &World) {
     assert_eq!(resume.tool_call.as_ref(), Some(&call));
     assert_eq!(
         resume.digest,
-        Some(sederunt_core::approval::digest(Kind::Tool, &claim.session.id, &call)),
+        Some(sederunt_core::approval::digest(ApprovalKind::Tool, &claim.session.id, &call)),
         "what may be carried out is what was staged"
     );
     complete(world, &worker, &claim, "1").await.unwrap();
@@ -296,12 +296,12 @@ async fn an_approved_call_resumes_with_its_arguments(world: &World) {
 async fn an_edited_call_resumes_with_the_edited_arguments_and_a_new_digest(world: &World) {
     let (worker, ada) = (world.worker("w"), world.actor(Role::Member, "ada"));
     let (_, asked) = paused(world, &worker).await;
-    let edit = |text: &str| Decide { modified_args: Some(json(text)), ..approve() };
+    let edit = |text: &str| DecisionRequest { modified_args: Some(json(text)), ..approve() };
     for wish in [
         edit(r#"{"cc":"y"}"#),
         edit("5"),
-        Decide { modified_output: Some(json("{}")), ..approve() },
-        Decide { modified_args: Some(json(r#"{"to":"y"}"#)), ..deny("no") },
+        DecisionRequest { modified_output: Some(json("{}")), ..approve() },
+        DecisionRequest { modified_args: Some(json(r#"{"to":"y"}"#)), ..deny("no") },
     ] {
         assert_eq!(decide(world, &ada, &asked.id, wish).await.unwrap_err().code(), "invalid");
     }
@@ -325,7 +325,7 @@ async fn a_denied_call_resumes_as_denied(world: &World) {
 async fn what_one_saw_is_what_one_decides(world: &World) {
     let (worker, ada) = (world.worker("w"), world.actor(Role::Member, "ada"));
     let (_, asked) = paused(world, &worker).await;
-    let saw = |digest: &str| Decide { digest: Some(digest.into()), ..approve() };
+    let saw = |digest: &str| DecisionRequest { digest: Some(digest.into()), ..approve() };
     assert_eq!(decide(world, &ada, &asked.id, saw("else")).await.unwrap_err().code(), "stale_base");
     assert!(decide(world, &ada, &asked.id, saw(&asked.body.digest)).await.is_ok());
 }
@@ -338,7 +338,7 @@ async fn a_question_is_answered_and_the_answer_handed_on(world: &World) {
     let question = Some(json(r#"{"text":"Which?","schema":{"enum":["a","b"]}}"#));
     yielded(world, &worker, &claim, Pause::Human { question }).await.unwrap();
     let asked = inbox(world, &ada).await.pop().unwrap();
-    assert_eq!(asked.kind, Kind::Question);
+    assert_eq!(asked.kind, ApprovalKind::Question);
     let id = claim.session.id.clone();
     let reply = |actor, text: &str| world.engine.reply(actor, &id, json(text), None);
     assert_eq!(reply(&ada, r#""c""#).await.unwrap_err().code(), "invalid");
@@ -374,7 +374,7 @@ async fn silence_expires_or_denies_and_never_approves(world: &World) {
         world.engine.sweep().await.unwrap();
         assert_eq!(world.session(session.id.as_str()).await.head.status, end, "{on_expiry}");
         let asked = world.engine.approval(&world.owner(), &asked.id).await.unwrap();
-        assert_eq!(asked.state, State::Expired);
+        assert_eq!(asked.state, ApprovalState::Expired);
         let late = decide(world, &world.owner(), &asked.id, approve()).await.unwrap_err();
         assert_eq!(late.code(), "already_decided");
     }
@@ -387,7 +387,7 @@ async fn a_stopped_session_waits_for_no_answer(world: &World) {
     world.engine.stop(&world.owner(), &claim.session.id, None).await.unwrap();
     assert!(inbox(world, &ada).await.is_empty());
     let asked = world.engine.approval(&ada, &asked.id).await.unwrap();
-    assert_eq!(asked.state, State::Cancelled);
+    assert_eq!(asked.state, ApprovalState::Cancelled);
     assert_eq!(decide(world, &ada, &asked.id, approve()).await.unwrap_err().code(), "already_decided");
     assert_eq!(world.session(claim.session.id.as_str()).await.head.status, Status::Abandoned);
 }

@@ -1,7 +1,7 @@
 //! Sessions whose agent runs outside: their holder writes for the agent.
 
 use sederunt_core::Role;
-use sederunt_core::library::Agent;
+use sederunt_core::definitions::Agent;
 use sederunt_core::session::decide::{OpenSession, Transition};
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::strict;

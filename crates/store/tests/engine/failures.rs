@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use sederunt_core::access::Actor;
-use sederunt_core::approval::decide::{Decide, Decision};
-use sederunt_core::approval::{ApprovalQuery, State};
-use sederunt_core::engine::OpenedFeedback;
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState};
+use sederunt_core::engine::FeedbackOpening;
 use sederunt_core::event::EventQuery;
-use sederunt_core::feedback::capture::{Capture, FeedbackEvent, Signal, Words};
+use sederunt_core::feedback::capture::{Capture, FeedbackEvent, FeedbackText, Signal};
 use sederunt_core::session::Status;
 use sederunt_core::session::decide::PatchSession;
 use sederunt_core::work::Settle;
@@ -66,11 +66,12 @@ impl World {
     }
 
     async fn deny_what_waits(&self) {
-        let query = ApprovalQuery { state: Some(State::Pending), limit: 10, ..ApprovalQuery::default() };
+        let query =
+            ApprovalQuery { state: Some(ApprovalState::Pending), limit: 10, ..ApprovalQuery::default() };
         let owner = self.owner();
         let asked =
             self.engine.approvals(&owner, false, query).await.unwrap().items.pop().expect("something waits");
-        let no = Decide {
+        let no = DecisionRequest {
             decision: Decision::Deny,
             modified_args: None,
             modified_output: None,
@@ -244,7 +245,7 @@ async fn a_failed_step_and_its_run_leave_one_each(world: &World) {
 async fn failures_move_no_rate_and_teach_nothing(world: &World) {
     let (owner, worker) = (world.owner(), world.worker("w"));
     define_task(world, PLAIN).await;
-    let words = Words { what_worked: Some("ran the tests first".into()), ..Words::default() };
+    let words = FeedbackText { what_worked: Some("ran the tests first".into()), ..FeedbackText::default() };
     let up = Capture { signal: Some(Signal::Up), words, ..Capture::default() };
     world.accepted(&owner, up).await;
     let secret = "login failed with password: hunter2hunter2";
@@ -265,9 +266,9 @@ async fn failures_move_no_rate_and_teach_nothing(world: &World) {
     for actor in [&owner, &worker] {
         let opened = world.engine.open_feedback(actor, &id, Signal::Down, None, None).await;
         assert!(matches!(&opened, Err(Error::Invalid { .. } | Error::NotFound)), "{opened:?}");
-        assert!(!matches!(opened, Ok(OpenedFeedback::Open(_))));
+        assert!(!matches!(opened, Ok(FeedbackOpening::Open(_))));
     }
-    let words = Words { what_to_change: Some("Renew the login".into()), ..Words::default() };
+    let words = FeedbackText { what_to_change: Some("Renew the login".into()), ..FeedbackText::default() };
     let wish = || Capture {
         signal: Some(Signal::Down),
         words: words.clone(),

@@ -10,7 +10,7 @@ use sederunt_core::event::EventQuery;
 use sederunt_core::json::Json;
 use sederunt_core::session::Status;
 use sederunt_core::time::Timestamp;
-use sederunt_core::work::{Claimed, Pause, Settle};
+use sederunt_core::work::{ClaimedRun, Pause, Settle};
 
 use crate::harness::{World, says};
 use crate::on_both_stores;
@@ -34,7 +34,7 @@ async fn fenced_on_every_verb(world: &World, who: &Arc<Actor>, id: &str, epoch: 
     let append = Append { epoch: Some(epoch), ..says("agent.message", "late") };
     let beat = engine.heartbeat(who, sid, epoch, None).await.map(drop);
     // It has the current row: only the fence refuses it.
-    let late = Claimed { session: before.clone(), epoch, lease_until: Timestamp::default(), again: false };
+    let late = ClaimedRun { session: before.clone(), epoch, lease_until: Timestamp::default(), again: false };
     let answers = [
         ("append", engine.append(who, sid, append, None).await.map(drop)),
         ("heartbeat", beat),
@@ -64,7 +64,7 @@ async fn fenced_on_every_verb(world: &World, who: &Arc<Actor>, id: &str, epoch: 
 }
 
 /// Completes a run with its last words.
-async fn say_last(world: &World, who: &Arc<Actor>, claimed: &Claimed) -> sederunt_core::Result<()> {
+async fn say_last(world: &World, who: &Arc<Actor>, claimed: &ClaimedRun) -> sederunt_core::Result<()> {
     let how = Settle::Complete { result: Some(Json::empty_object()), text: None, usage: None };
     world.engine.settle_saying(who, claimed, how, says("agent.message", "last").events).await
 }

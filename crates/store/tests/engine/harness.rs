@@ -11,8 +11,8 @@ use sederunt_core::live::Hub;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{Session, SessionType, SourceKind, Status};
 use sederunt_core::store::IdemKey;
-use sederunt_core::talk::turn::Hold;
-use sederunt_core::work::{ClaimRequest, Claimed};
+use sederunt_core::talk::turn::TurnHost;
+use sederunt_core::work::{ClaimRequest, ClaimedRun};
 use sederunt_core::{CredentialId, Role, SessionId, TenantId, UserId, limits};
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
@@ -96,12 +96,12 @@ impl World {
     }
 
     /// A pending session that this worker has just claimed.
-    pub async fn claimed(&self, id: &str, worker: &Actor) -> Claimed {
+    pub async fn claimed(&self, id: &str, worker: &Actor) -> ClaimedRun {
         self.pending(id).await;
         self.claim(worker).await.pop().expect("there is work")
     }
 
-    pub async fn claim(&self, worker: &Actor) -> Vec<Claimed> {
+    pub async fn claim(&self, worker: &Actor) -> Vec<ClaimedRun> {
         self.engine.claim(worker, request(), None).await.unwrap()
     }
 
@@ -132,8 +132,8 @@ pub fn request() -> ClaimRequest {
 }
 
 /// The hold of a turn, by which a node proves that it runs it.
-pub fn hold(node: &str) -> Hold {
-    Hold { worker: "talk".into(), credential: CredentialId::stored(node), lease: limits::LEASE_DEFAULT }
+pub fn hold(node: &str) -> TurnHost {
+    TurnHost { worker: "talk".into(), credential: CredentialId::stored(node), lease: limits::LEASE_DEFAULT }
 }
 
 pub fn wish(id: &str, session_type: SessionType) -> OpenSession {

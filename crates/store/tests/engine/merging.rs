@@ -1,8 +1,8 @@
 //! Two users become one while they talk.
 
 use sederunt_core::access::Actor;
-use sederunt_core::engine::{Begun, Fate, LessonSearch, NewUser, OpenedFeedback, Operator, Post};
-use sederunt_core::feedback::capture::{Capture, Signal, Words};
+use sederunt_core::engine::{FeedbackOpening, LessonSearch, NewUser, Operator, Post, PostFate, RunningTurn};
+use sederunt_core::feedback::capture::{Capture, FeedbackText, Signal};
 use sederunt_core::feedback::session::Reason;
 use sederunt_core::lesson::infer;
 use sederunt_core::memory::Owner;
@@ -10,8 +10,8 @@ use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::session::{Session, SessionType, SourceKind};
 use sederunt_core::store::FeedbackDue;
 use sederunt_core::talk::sitting::EndReason;
-use sederunt_core::talk::turn::{Outcome, OutcomeKind};
-use sederunt_core::talk::{Fields, Talk};
+use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
+use sederunt_core::talk::{StateFields, Talk};
 use sederunt_core::{Role, SessionId, UserId};
 
 use crate::harness::{World, hold, wish};
@@ -30,21 +30,21 @@ impl World {
         }
     }
 
-    async fn says(&self, actor: &Actor, id: &str, user: Option<&str>) -> Begun {
+    async fn says(&self, actor: &Actor, id: &str, user: Option<&str>) -> RunningTurn {
         self.open(actor, wish(id, SessionType::Mixed)).await;
         let post = Post { user: user.map(str::to_owned), ..Post::text("I live in Graz.").unwrap() };
         let posted = self.engine.post(actor, &SessionId::stored(id), post, &hold("a"), None).await.unwrap();
         match posted.fate {
-            Fate::Started(begun) => *begun,
+            PostFate::Started(begun) => *begun,
             other => panic!("{other:?}"),
         }
     }
 
-    async fn answer(&self, begun: &Begun) {
-        let outcome = Outcome {
-            kind: OutcomeKind::Answered,
+    async fn answer(&self, begun: &RunningTurn) {
+        let outcome = TurnOutcome {
+            kind: TurnOutcomeKind::Answered,
             events: Vec::new(),
-            change: Fields::default(),
+            change: StateFields::default(),
             buffer: Buffer::default(),
             crisis: 0,
             records: Vec::new(),
@@ -102,14 +102,14 @@ async fn what_a_merged_user_taught_is_seen_by_whom_they_became(world: &World) {
     let (ann, bob) = (world.actor(Role::Member, "ann"), world.actor(Role::Member, "bob"));
     let wish = |change: &str| Capture {
         signal: Some(Signal::Down),
-        words: Words { what_to_change: Some(change.to_owned()), ..Words::default() },
+        words: FeedbackText { what_to_change: Some(change.to_owned()), ..FeedbackText::default() },
         ..Capture::default()
     };
     let lesson = world.taught(&ann, wish("Greet people by name")).await;
     // One that is still being added to, by her and by an owner.
     let hers = world.accepted(&ann, wish("Run the tests before you commit")).await;
     let opened = world.engine.open_feedback(&owner, &hers.event, Signal::Down, None, None).await.unwrap();
-    let OpenedFeedback::Open(owners) = opened else { panic!("blocked") };
+    let FeedbackOpening::Open(owners) = opened else { panic!("blocked") };
     let mut looked_at = Vec::new();
     for id in [&hers.id, &owners.id] {
         let due = FeedbackDue { tenant: owner.tenant.clone(), id: id.clone() };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sederunt_core::engine::Engine;
 use sederunt_core::work::Settle;
-use sederunt_core::work::milestone::{Milestone, What};
+use sederunt_core::work::milestone::{Milestone, MilestoneKind};
 use sederunt_core::{Role, SessionId};
 
 use crate::harness::{World, key, request};
@@ -35,8 +35,8 @@ fn of(told: &Told, id: &SessionId) -> Vec<String> {
     let all = told.lock();
     let own = all.iter().filter(|milestone| milestone.session == *id);
     own.map(|milestone| match milestone.what {
-        What::Started => milestone.name().to_owned(),
-        What::Ended { status, .. } => format!("{} {status}", milestone.name()),
+        MilestoneKind::Started => milestone.name().to_owned(),
+        MilestoneKind::Ended { status, .. } => format!("{} {status}", milestone.name()),
     })
     .collect()
 }

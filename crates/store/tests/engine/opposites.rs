@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use futures_util::future::join_all;
-use sederunt_core::approval::decide::{Decide, Decision};
-use sederunt_core::approval::{Approval, ApprovalQuery, State};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
+use sederunt_core::approval::{Approval, ApprovalQuery, ApprovalState};
+use sederunt_core::definitions::Entity;
 use sederunt_core::engine::Engine;
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::event::EventQuery;
-use sederunt_core::library::Entity;
 use sederunt_core::session::Status;
 use sederunt_core::work::ClaimRequest;
 use sederunt_core::{Actor, Role, SessionId};
@@ -89,12 +89,14 @@ async fn stage(world: &World) -> Vec<Approval> {
         let ends = claims.iter().zip(&results).map(|(claim, result)| complete(world, &worker, claim, result));
         join_all(ends).await.into_iter().for_each(|ended| drop(ended.unwrap()));
     }
-    let query = ApprovalQuery { state: Some(State::Pending), limit: 1000, ..ApprovalQuery::default() };
+    let query =
+        ApprovalQuery { state: Some(ApprovalState::Pending), limit: 1000, ..ApprovalQuery::default() };
     world.engine.approvals(&world.owner(), false, query).await.unwrap().items
 }
 
 async fn decide(node: &Engine, actor: &Actor, id: &str, decision: Decision) -> Result<Approval, Error> {
-    let wish = Decide { decision, modified_args: None, modified_output: None, reason: None, digest: None };
+    let wish =
+        DecisionRequest { decision, modified_args: None, modified_output: None, reason: None, digest: None };
     node.decide(actor, id, wish, None).await
 }
 
@@ -102,8 +104,8 @@ async fn decide(node: &Engine, actor: &Actor, id: &str, decision: Decision) -> R
 async fn check(world: &World, asked: &Approval, decision: Decision, decider: &str) {
     let kept = world.engine.approval(&world.owner(), &asked.id).await.unwrap();
     let (state, status) = match decision {
-        Decision::Approve => (State::Approved, Status::Completed),
-        Decision::Deny => (State::Denied, Status::Pending),
+        Decision::Approve => (ApprovalState::Approved, Status::Completed),
+        Decision::Deny => (ApprovalState::Denied, Status::Pending),
     };
     assert_eq!((kept.state, kept.decided_by.as_deref()), (state, Some(decider)));
     let session = SessionId::stored(asked.session.as_str());

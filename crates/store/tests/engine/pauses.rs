@@ -2,16 +2,16 @@
 //! left when none does.
 
 use futures_util::future::join_all;
-use sederunt_core::approval::decide::{Decide, Decision};
-use sederunt_core::approval::{Approval, State};
-use sederunt_core::engine::{Begun, Engine, Fate, NextTurn, Post};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
+use sederunt_core::approval::{Approval, ApprovalState};
+use sederunt_core::engine::{Engine, NextTurn, Post, PostFate, RunningTurn};
 use sederunt_core::error::Error;
 use sederunt_core::event::EventQuery;
 use sederunt_core::json::Json;
 use sederunt_core::memory::owner::TurnSpeaker;
 use sederunt_core::session::Status;
 use sederunt_core::talk::Tier;
-use sederunt_core::talk::pause::{Asking, Unmade};
+use sederunt_core::talk::pause::{TurnApproval, UnmadeCall};
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::work::run::Run;
 use sederunt_core::{SessionId, limits};
@@ -27,9 +27,9 @@ on_both_stores!(
     a_decision_outlives_the_node_that_took_it_and_the_one_that_went_on,
 );
 
-fn asking() -> Asking {
-    let call = |id: &str| Unmade { id: id.to_owned(), name: "send".to_owned() };
-    Asking {
+fn asking() -> TurnApproval {
+    let call = |id: &str| UnmadeCall { id: id.to_owned(), name: "send".to_owned() };
+    TurnApproval {
         call: Json::stored(r#"{"id":"c1","name":"send","summary":"Send it?","args":{"to":"x"}}"#),
         unmade: vec![call("c1"), call("c2")],
         summary: "Send it?".to_owned(),
@@ -41,19 +41,19 @@ fn asking() -> Asking {
 }
 
 impl World {
-    async fn begun(&self, id: &str, node: &str) -> Begun {
+    async fn begun(&self, id: &str, node: &str) -> RunningTurn {
         self.talk(id).await;
         let post = Post::text("Send it.").unwrap();
         let posted =
             self.engine.post(&self.owner(), &SessionId::stored(id), post, &hold(node), None).await.unwrap();
         match posted.fate {
-            Fate::Started(begun) => *begun,
+            PostFate::Started(begun) => *begun,
             other => panic!("{other:?}"),
         }
     }
 
     /// A conversation whose turn has asked, and what it asks.
-    async fn asked(&self, id: &str) -> (Begun, Approval) {
+    async fn asked(&self, id: &str) -> (RunningTurn, Approval) {
         let begun = self.begun(id, "a").await;
         let paused = self.engine.pause_turn(&begun, asking()).await.unwrap().unwrap();
         let approval = Run::of(&self.session(id).await).approval_id.unwrap();
@@ -68,17 +68,18 @@ impl World {
         said.filter_map(|said| Some(said["outcome"].as_str()?.to_owned())).collect()
     }
 
-    async fn state(&self, approval: &Approval) -> State {
+    async fn state(&self, approval: &Approval) -> ApprovalState {
         self.engine.approval(&self.owner(), &approval.id).await.unwrap().state
     }
 }
 
 async fn decide(node: &Engine, world: &World, id: &str, decision: Decision) -> Result<Approval, Error> {
-    let wish = Decide { decision, modified_args: None, modified_output: None, reason: None, digest: None };
+    let wish =
+        DecisionRequest { decision, modified_args: None, modified_output: None, reason: None, digest: None };
     node.decide(&world.owner(), id, wish, None).await
 }
 
-async fn next(node: &Engine, begun: &Begun, name: &str) -> Option<Begun> {
+async fn next(node: &Engine, begun: &RunningTurn, name: &str) -> Option<RunningTurn> {
     match node.next_turn(begun.tenant(), &begun.session.id, &hold(name)).await.unwrap() {
         Some(NextTurn::Begun(begun)) => Some(*begun),
         Some(NextTurn::EndFirst(_)) => panic!("the sitting is fresh"),
@@ -102,7 +103,7 @@ async fn a_turn_waits_for_leave_as_long_as_it_may_and_no_longer(world: &World) {
     assert_eq!(node.sweep().await.unwrap().overdue, 0);
     let session = world.session("s").await;
     assert_eq!((session.head.status, session.head.deadline_at), (Status::Idle, None));
-    assert_eq!(world.state(&approval).await, State::Expired);
+    assert_eq!(world.state(&approval).await, ApprovalState::Expired);
     assert_eq!(world.outcomes("s").await, ["timed_out", "cancelled", "timed_out"]);
     assert!(decide(&node, world, &approval.id, Decision::Approve).await.is_err());
     assert!(next(&node, &begun, "b").await.is_none(), "what has expired does not run");
@@ -113,12 +114,12 @@ async fn a_message_during_the_wait_has_a_turn_of_its_own(world: &World) {
     let (owner, id) = (world.owner(), SessionId::stored("s"));
     let post = Post::text("Well?").unwrap();
     let waits = world.engine.post(&owner, &id, post.clone(), &hold("b"), None).await.unwrap();
-    assert!(matches!(waits.fate, Fate::Waits));
+    assert!(matches!(waits.fate, PostFate::Waits));
     assert_eq!(world.session("s").await.head.turn.unwrap().sequence, begun.turn);
     let node = world.other_node().await;
     decide(&node, world, &approval.id, Decision::Approve).await.unwrap();
     let more = node.post(&owner, &id, post.clone(), &hold("b"), None).await.unwrap();
-    assert!(matches!(more.fate, Fate::Waits), "what was decided comes first");
+    assert!(matches!(more.fate, PostFate::Waits), "what was decided comes first");
     let resumed = next(&node, &begun, "b").await.unwrap();
     assert_eq!((resumed.turn, resumed.tier), (begun.turn, Tier::Quality));
     assert!(resumed.resume.is_some());
@@ -127,7 +128,7 @@ async fn a_message_during_the_wait_has_a_turn_of_its_own(world: &World) {
     let id = begun.session.id.clone();
     let post = Post { on_busy: OnBusy::Interrupt, ..post };
     node.post(&owner, &id, post, &hold("b"), None).await.unwrap();
-    assert_eq!(world.state(&approval).await, State::Cancelled);
+    assert_eq!(world.state(&approval).await, ApprovalState::Cancelled);
     assert_eq!(world.outcomes("interrupted").await, ["cancelled", "cancelled", "stopped"]);
     let its_own = next(&node, &begun, "b").await.unwrap();
     assert!(its_own.turn > begun.turn && its_own.resume.is_none());
@@ -143,7 +144,7 @@ async fn opposite_decisions_about_a_call_have_one_effect_and_one_node_goes_on(wo
         assert_eq!(said.iter().filter(|said| said.is_ok()).count(), 1, "{said:?}");
         let winner = decisions[usize::from(said[1].is_ok())];
         let went = join_all(nodes.iter().zip(["a", "b"]).map(|(node, name)| next(node, &begun, name))).await;
-        let went: Vec<Begun> = went.into_iter().flatten().collect();
+        let went: Vec<RunningTurn> = went.into_iter().flatten().collect();
         assert_eq!(went.len(), 1, "one node goes on");
         assert_eq!(went[0].resume.as_ref().unwrap().decision, winner.as_str());
     }
@@ -161,7 +162,7 @@ async fn whoever_is_quicker_decides_stops_or_gives_up(world: &World) {
         );
         stopped.unwrap();
         // Decided first, it was stopped before a node continued; stopped first, it cannot be decided.
-        let expected = if decided.is_ok() { State::Approved } else { State::Cancelled };
+        let expected = if decided.is_ok() { ApprovalState::Approved } else { ApprovalState::Cancelled };
         won[usize::from(decided.is_ok())] += 1;
         assert_eq!(world.state(&approval).await, expected);
         assert!(next(&node, &begun, "b").await.is_none(), "it was stopped, and nothing is done");
@@ -192,6 +193,6 @@ async fn a_decision_outlives_the_node_that_took_it_and_the_one_that_went_on(worl
     assert!(next(&node, &begun, "c").await.is_none());
     let post = Post::text("Hello?").unwrap();
     let posted = node.post(&world.owner(), &begun.session.id, post, &hold("c"), None).await.unwrap();
-    let Fate::Started(fresh) = posted.fate else { panic!("{:?}", posted.fate) };
+    let PostFate::Started(fresh) = posted.fate else { panic!("{:?}", posted.fate) };
     assert!(fresh.turn > begun.turn && fresh.resume.is_none());
 }

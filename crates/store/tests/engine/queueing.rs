@@ -1,9 +1,9 @@
 //! What makes a session pending: the right to start work, held now, or a run that goes on.
 
-use sederunt_core::approval::decide::{Decide, Decision};
-use sederunt_core::approval::{ApprovalQuery, Kind, State};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
+use sederunt_core::approval::{ApprovalKind, ApprovalQuery, ApprovalState};
+use sederunt_core::definitions::Task;
 use sederunt_core::error::Result;
-use sederunt_core::library::Task;
 use sederunt_core::session::decide::{OpenSession, Transition};
 use sederunt_core::session::{Session, SessionType, Status};
 use sederunt_core::{Actor, Role, SessionId, limits, strict};
@@ -212,14 +212,15 @@ async fn a_persons_output_waits_for_an_owner(world: &World) {
     .await;
     let run = world.engine.trigger(&ada, "t", None, None).await.unwrap();
     let pending = async |actor: &Actor| {
-        let query = ApprovalQuery { state: Some(State::Pending), limit: 10, ..ApprovalQuery::default() };
+        let query =
+            ApprovalQuery { state: Some(ApprovalState::Pending), limit: 10, ..ApprovalQuery::default() };
         world.engine.approvals(actor, true, query).await.unwrap().items
     };
     let done = async |n: u32| {
         let result = Some(json(&format!(r#"{{"n":{n}}}"#)));
         world.engine.human_complete(&ada, &run.id, result, None, None).await
     };
-    let decide = |decision| Decide {
+    let decide = |decision| DecisionRequest {
         decision,
         modified_args: None,
         modified_output: None,
@@ -230,7 +231,7 @@ async fn a_persons_output_waits_for_an_owner(world: &World) {
     assert_eq!(entity(world, "e1").await, "{}", "nothing is written yet");
     assert!(pending(&ada).await.is_empty(), "nobody decides on their own work");
     let asked = pending(&owner).await.pop().unwrap();
-    assert_eq!((asked.kind, asked.assigned_to.as_ref()), (Kind::Output, None));
+    assert_eq!((asked.kind, asked.assigned_to.as_ref()), (ApprovalKind::Output, None));
     assert_eq!(
         code(world.engine.decide(&ada, &asked.id, decide(Decision::Approve), None).await),
         "not_found"
@@ -240,7 +241,7 @@ async fn a_persons_output_waits_for_an_owner(world: &World) {
     world.engine.decide(&owner, &asked.id, decide(Decision::Deny), None).await.unwrap();
     assert!(world.claim(&world.worker("w")).await.is_empty());
     let again = pending(&ada).await.pop().unwrap();
-    assert_eq!(again.kind, Kind::Question);
+    assert_eq!(again.kind, ApprovalKind::Question);
     assert!(again.body.staged.unwrap().as_str().contains("again"), "the person is told why");
     done(3).await.unwrap();
     let asked = pending(&owner).await.pop().unwrap();
@@ -252,7 +253,8 @@ async fn a_persons_output_waits_for_an_owner(world: &World) {
     for n in 0..limits::DENIALS_MAX {
         let result = Some(json(&format!(r#"{{"n":{n}}}"#)));
         world.engine.human_complete(&owner, &run.id, result, None, None).await.unwrap();
-        let asked = pending(&owner).await.into_iter().find(|asked| asked.kind == Kind::Output).unwrap();
+        let asked =
+            pending(&owner).await.into_iter().find(|asked| asked.kind == ApprovalKind::Output).unwrap();
         world.engine.decide(&owner, &asked.id, decide(Decision::Deny), None).await.unwrap();
     }
     assert_eq!(world.session(run.id.as_str()).await.head.status, Status::Failed);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sederunt_core::access::ShareAccess;
 use sederunt_core::engine::{NewKey, NewUser};
 use sederunt_core::session::decide::{OpenSession, PatchSession, Transition};
-use sederunt_core::session::query::{SessionQuery, Types};
+use sederunt_core::session::query::{SessionQuery, TypeFilter};
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::work::Settle;
 use sederunt_core::{Role, SessionId};
@@ -43,7 +43,7 @@ async fn opening_without_an_id_makes_one_session(world: &World) {
     let again = world.engine.open(&world.owner(), wish, key("o", 1)).await.unwrap();
     assert!(first.created && again.created);
     assert_eq!(first.session, again.session);
-    let all = SessionQuery::of(Types::All, 10);
+    let all = SessionQuery::of(TypeFilter::All, 10);
     assert_eq!(world.engine.sessions(&world.owner(), all).await.unwrap().items.len(), 1);
 }
 

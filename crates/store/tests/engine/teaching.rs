@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use sederunt_core::access::Actor;
 use sederunt_core::confidence::Confidence;
-use sederunt_core::engine::{Captured, Engine, LessonPatch, LessonSearch, OpenedFeedback};
-use sederunt_core::feedback::capture::{Capture, Signal, Speaker, Words};
-use sederunt_core::feedback::session::{Added, FeedbackSession, Reason};
+use sederunt_core::engine::{CaptureOutcome, Engine, FeedbackOpening, LessonPatch, LessonSearch};
+use sederunt_core::feedback::capture::{Capture, FeedbackText, Signal, Speaker};
+use sederunt_core::feedback::session::{AdditionOutcome, FeedbackSession, Reason};
 use sederunt_core::lesson::infer;
-use sederunt_core::lesson::merge::Merged;
+use sederunt_core::lesson::merge::MergeOutcome;
 use sederunt_core::lesson::{Lesson, State};
 use sederunt_core::session::SessionType;
 use sederunt_core::session::decide::OpenSession;
@@ -37,15 +37,15 @@ crate::on_both_stores! {
 }
 
 fn down(context: &str) -> Capture {
-    let words = Words { context: Some(context.to_owned()), ..Words::default() };
+    let words = FeedbackText { context: Some(context.to_owned()), ..FeedbackText::default() };
     Capture { signal: Some(Signal::Down), words, ..Capture::default() }
 }
 
 fn change(wrong: &str, change: &str) -> Capture {
-    let words = Words {
+    let words = FeedbackText {
         what_went_wrong: Some(wrong.to_owned()),
         what_to_change: Some(change.to_owned()),
-        ..Words::default()
+        ..FeedbackText::default()
     };
     Capture { signal: Some(Signal::Down), words, ..Capture::default() }
 }
@@ -57,16 +57,16 @@ fn search(query: &str) -> LessonSearch {
 impl World {
     pub async fn accepted(&self, actor: &Actor, wish: Capture) -> FeedbackSession {
         match self.engine.capture_feedback(actor, wish, None).await.unwrap() {
-            Captured::Accepted { session, .. } => *session,
+            CaptureOutcome::Accepted { session, .. } => *session,
             other => panic!("not accepted: {other:?}"),
         }
     }
 
-    async fn add(&self, actor: &Actor, id: &str, message: &str) -> Added {
+    async fn add(&self, actor: &Actor, id: &str, message: &str) -> AdditionOutcome {
         self.engine.append_feedback(actor, id, Speaker::User, message, None).await.unwrap()
     }
 
-    pub async fn concluded(&self, actor: &Actor, id: &str) -> Option<Merged> {
+    pub async fn concluded(&self, actor: &Actor, id: &str) -> Option<MergeOutcome> {
         conclude(&self.engine, actor, id, Reason::Asked).await.expect("it was open")
     }
 
@@ -82,7 +82,7 @@ impl World {
 }
 
 /// Closes a session by the rules; `None`: it was not open, or has moved on.
-async fn conclude(engine: &Engine, actor: &Actor, id: &str, reason: Reason) -> Option<Option<Merged>> {
+async fn conclude(engine: &Engine, actor: &Actor, id: &str, reason: Reason) -> Option<Option<MergeOutcome>> {
     let due = FeedbackDue { tenant: actor.tenant.clone(), id: id.to_owned() };
     let matter = engine.feedback_matter(&due).await.unwrap()?;
     let draft = infer::infer(&matter);
@@ -99,7 +99,7 @@ async fn a_thumb_with_words_becomes_a_lesson_that_is_found(world: &World) {
         Capture { session: Some(SessionId::stored("chat")), ..down("You edited the lock file by hand") };
     let session = world.accepted(&owner, about).await;
     assert!(session.id.starts_with("fbs_") && session.id.len() == 16 && session.event.starts_with("fb_"));
-    let Added::Appended { session, truncated } =
+    let AdditionOutcome::Appended { session, truncated } =
         world.add(&owner, &session.id, "Don't touch the lock file").await
     else {
         panic!("not added")
@@ -119,7 +119,9 @@ async fn a_thumb_with_words_becomes_a_lesson_that_is_found(world: &World) {
     let over = closed.body.closed.as_ref().unwrap();
     assert_eq!(over.lesson.as_ref(), Some(&lesson.id));
     assert!(over.complaints.iter().any(|complaint| complaint.kind.as_str() == "constraint"));
-    assert!(matches!(world.add(&owner, &session.id, "more").await, Added::Closed { at } if at == over.at));
+    assert!(
+        matches!(world.add(&owner, &session.id, "more").await, AdditionOutcome::Closed { at } if at == over.at)
+    );
     let elsewhere = world.other_tenant().await;
     assert!(world.found(&elsewhere, "lock").await.is_empty());
 }
@@ -133,20 +135,21 @@ async fn each_message_puts_the_end_off_and_silence_is_the_end(world: &World) {
     for n in 0..3 {
         world.clock.advance(seconds(50));
         assert_eq!(world.engine.silent_feedback().await.unwrap(), [], "after {n} messages");
-        let Added::Appended { session, .. } = world.add(&owner, &session.id, "and more").await else {
+        let AdditionOutcome::Appended { session, .. } = world.add(&owner, &session.id, "and more").await
+        else {
             panic!("closed too early")
         };
         assert!(session.expires_at >= last.plus(seconds(40)));
         last = session.expires_at;
         // A refused message does not postpone the end.
-        assert!(matches!(world.add(&owner, &session.id, " ").await, Added::Invalid { .. }));
+        assert!(matches!(world.add(&owner, &session.id, " ").await, AdditionOutcome::Invalid { .. }));
         assert_eq!(world.engine.feedback_session(&owner, &session.id).await.unwrap().expires_at, last);
     }
     // A caller that saw it as silent before the last message does not close it.
     assert!(conclude(&world.engine, &owner, &session.id, Reason::Silence).await.is_none());
     assert!(world.engine.feedback_session(&owner, &session.id).await.unwrap().is_open());
     world.clock.advance(seconds(61));
-    assert!(matches!(world.add(&owner, &session.id, "too late").await, Added::Closed { .. }));
+    assert!(matches!(world.add(&owner, &session.id, "too late").await, AdditionOutcome::Closed { .. }));
     let node = world.other_node().await;
     let due = node.silent_feedback().await.unwrap();
     assert_eq!(due.iter().map(|due| due.id.as_str()).collect::<Vec<_>>(), [session.id.as_str()]);
@@ -161,7 +164,10 @@ async fn a_message_that_comes_before_the_end_is_in_it(world: &World) {
     let session = world.accepted(&owner, down("it edited the lock file")).await;
     let due = FeedbackDue { tenant: owner.tenant.clone(), id: session.id.clone() };
     let matter = world.engine.feedback_matter(&due).await.unwrap().unwrap();
-    assert!(matches!(world.add(&owner, &session.id, "You forgot the tests").await, Added::Appended { .. }));
+    assert!(matches!(
+        world.add(&owner, &session.id, "You forgot the tests").await,
+        AdditionOutcome::Appended { .. }
+    ));
     let draft = infer::infer(&matter);
     let stale = world.engine.conclude_feedback(&owner.tenant, &matter, draft, Reason::Asked).await.unwrap();
     assert!(stale.is_none(), "it was decided without the last message");
@@ -182,8 +188,8 @@ async fn of_many_who_add_on_two_nodes_twenty_are_heard(world: &World) {
         });
     }
     let done = adding.join_all().await;
-    let heard = done.iter().filter(|added| matches!(added, Added::Appended { .. })).count();
-    let full = done.iter().filter(|added| matches!(added, Added::Full)).count();
+    let heard = done.iter().filter(|added| matches!(added, AdditionOutcome::Appended { .. })).count();
+    let full = done.iter().filter(|added| matches!(added, AdditionOutcome::Full)).count();
     assert_eq!((heard, full), (20, 10));
     let kept = world.engine.feedback_session(&owner, &session.id).await.unwrap();
     assert_eq!(kept.body.messages.len(), 20);
@@ -239,8 +245,8 @@ async fn one_feedback_counts_once_however_often_it_is_added_to(world: &World) {
     for _ in 0..3 {
         let opened =
             world.engine.open_feedback(&owner, &session.event, Signal::Down, None, None).await.unwrap();
-        let OpenedFeedback::Open(again) = opened else { panic!("blocked") };
-        assert!(matches!(world.concluded(&owner, &again.id).await, Some(Merged::Counted(_))));
+        let FeedbackOpening::Open(again) = opened else { panic!("blocked") };
+        assert!(matches!(world.concluded(&owner, &again.id).await, Some(MergeOutcome::Counted(_))));
     }
     let lessons = world.found(&owner, "tests commit").await;
     assert_eq!((lessons.len(), lessons[0].occurrences), (1, 1));
@@ -258,7 +264,7 @@ async fn the_same_key_gives_feedback_once(world: &World) {
         .await
         .unwrap()
     {
-        Captured::Accepted { event, session, .. } => (event.id, session.id),
+        CaptureOutcome::Accepted { event, session, .. } => (event.id, session.id),
         other => panic!("{other:?}"),
     };
     let first = give().await;
@@ -269,7 +275,7 @@ async fn the_same_key_gives_feedback_once(world: &World) {
             .append_feedback(&owner, &first.1, Speaker::User, "once", key("add", 2))
             .await
             .unwrap();
-        matches!(said, Added::Appended { .. })
+        matches!(said, AdditionOutcome::Appended { .. })
     };
     assert!(add().await && add().await);
     assert_eq!(world.engine.feedback_session(&owner, &first.1).await.unwrap().body.messages.len(), 1);
@@ -281,29 +287,29 @@ async fn the_same_key_gives_feedback_once(world: &World) {
 async fn what_is_vague_is_kept_as_a_thumb_and_what_is_secret_not_at_all(world: &World) {
     let owner = world.owner();
     let vague = world.engine.capture_feedback(&owner, down("wrong"), None).await.unwrap();
-    let Captured::ClarificationRequired { event, asked } = vague else { panic!("taken as it was") };
+    let CaptureOutcome::ClarificationRequired { event, asked } = vague else { panic!("taken as it was") };
     assert_eq!(asked.missing_fields, ["what_went_wrong", "what_to_change"]);
     assert_eq!(world.engine.feedback_sessions(&owner, None, None, 10).await.unwrap().items.len(), 0);
     let secret = "it printed password: hunter2hunter2";
     let blocked = world.engine.capture_feedback(&owner, down(secret), None).await.unwrap();
-    assert!(matches!(blocked, Captured::Blocked(_)));
+    assert!(matches!(blocked, CaptureOutcome::Blocked(_)));
     assert_eq!(world.engine.feedback_stats(&owner).await.unwrap().tally.lifetime.total(), 1);
     // The answer to what was asked back goes to the same thumb.
     let opened =
         world.engine.open_feedback(&owner, &event, Signal::Down, Some("You forgot the tests".into()), None);
-    let OpenedFeedback::Open(session) = opened.await.unwrap() else { panic!("blocked") };
-    assert!(matches!(world.add(&owner, &session.id, secret).await, Added::Blocked(_)));
+    let FeedbackOpening::Open(session) = opened.await.unwrap() else { panic!("blocked") };
+    assert!(matches!(world.add(&owner, &session.id, secret).await, AdditionOutcome::Blocked(_)));
     let lesson = world.concluded(&owner, &session.id).await.unwrap().lesson().clone();
     assert_eq!(lesson.body.text, "Do not leave this out: the tests");
     let vague = world.engine.capture_feedback(&owner, down("bad"), None).await.unwrap();
-    let Captured::ClarificationRequired { event: other, .. } = vague else { panic!("taken as it was") };
+    let CaptureOutcome::ClarificationRequired { event: other, .. } = vague else { panic!("taken as it was") };
     let opened = world.engine.open_feedback(&owner, &other, Signal::Down, None, None).await.unwrap();
-    let OpenedFeedback::Open(session) = opened else { panic!("blocked") };
+    let FeedbackOpening::Open(session) = opened else { panic!("blocked") };
     world.add(&owner, &session.id, "answers too long").await;
     let answered = world.concluded(&owner, &session.id).await.unwrap().lesson().clone();
     assert_eq!(answered.body.text, "Avoid this: answers too long", "the answer, without the vague word");
     let opened = world.engine.open_feedback(&owner, &event, Signal::Down, Some(secret.into()), None).await;
-    assert!(matches!(opened.unwrap(), OpenedFeedback::Blocked(_)));
+    assert!(matches!(opened.unwrap(), FeedbackOpening::Blocked(_)));
     let patch = LessonPatch { text: Some(secret.to_owned()), ..LessonPatch::default() };
     assert_eq!(world.engine.change_lesson(&owner, &lesson.id, patch).await.unwrap_err().code(), "invalid");
 }
@@ -324,7 +330,7 @@ async fn feedback_names_only_what_the_caller_may_see(world: &World) {
     let elsewhere = Capture { related: Some("fb_000000000000".into()), ..about(Vec::new()) };
     assert_eq!(refused(&ann, elsewhere).await, "invalid");
     let hers = world.accepted(&ann, about(vec![1])).await;
-    assert!(matches!(world.add(&ben, &hers.id, "me too").await, Added::NotFound));
+    assert!(matches!(world.add(&ben, &hers.id, "me too").await, AdditionOutcome::NotFound));
     assert!(matches!(world.engine.feedback_session(&ben, &hers.id).await, Err(Error::NotFound)));
     let opened = world.engine.open_feedback(&ben, &hers.event, Signal::Down, None, None).await;
     assert!(matches!(opened, Err(Error::NotFound)));

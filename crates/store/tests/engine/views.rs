@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use sederunt_core::approval::decide::{Decide, Decision};
-use sederunt_core::approval::{ApprovalQuery, State};
-use sederunt_core::engine::{Credential, Engine, OpenedView, Published, Shown, Submission, Submitted};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState};
+use sederunt_core::definitions::{Entity, View};
+use sederunt_core::engine::{
+    Credential, Engine, OpenedView, PublishedView, Submission, SubmitResult, ViewDisplay,
+};
 use sederunt_core::error::Error;
 use sederunt_core::event::EventQuery;
-use sederunt_core::library::{Entity, View};
 use sederunt_core::session::{SessionType, Status};
-use sederunt_core::view::{Gate, Lead};
+use sederunt_core::view::{Lead, ViewAudience};
 use sederunt_core::work::run::{Resume, Run};
-use sederunt_core::work::{Claimed, Pause, Settle};
+use sederunt_core::work::{ClaimedRun, Pause, Settle};
 use sederunt_core::{Actor, Role, SessionId, limits, strict};
 
 use crate::harness::{World, wish};
@@ -40,7 +42,7 @@ on_both_stores!(
     talk_publishes_nothing,
 );
 
-fn form(gate: Gate) -> View {
+fn form(gate: ViewAudience) -> View {
     let text = r#"{"title":"Which one?","questions":[{"key":"pick","label":"Pick","required":true}]}"#;
     let mut view: View = strict::read(json(text).as_str()).unwrap();
     view.publish_config.gate = gate;
@@ -51,7 +53,13 @@ fn values(pick: &str) -> Submission {
     Submission { values: json(&format!(r#"{{"pick":"{pick}"}}"#)), lead: None }
 }
 
-async fn publish(world: &World, worker: &Actor, claim: &Claimed, id: &str, gate: Gate) -> Published {
+async fn publish(
+    world: &World,
+    worker: &Actor,
+    claim: &ClaimedRun,
+    id: &str,
+    gate: ViewAudience,
+) -> PublishedView {
     world.engine.publish(worker, &claim.session.id, claim.epoch, Some(id), form(gate), None).await.unwrap()
 }
 
@@ -60,26 +68,26 @@ fn waiting_for(view: &str) -> Settle {
     Settle::Yield { pause: Pause::Human { question: Some(question) }, usage: None }
 }
 
-async fn park(world: &World, worker: &Actor, claim: &Claimed, view: &str) -> Status {
+async fn park(world: &World, worker: &Actor, claim: &ClaimedRun, view: &str) -> Status {
     let how = waiting_for(view);
     world.engine.settle(worker, &claim.session.id, claim.epoch, how, None).await.unwrap().head.status
 }
 
-async fn submit(world: &World, actor: &Actor, view: &str, pick: &str) -> Result<Submitted, Error> {
+async fn submit(world: &World, actor: &Actor, view: &str, pick: &str) -> Result<SubmitResult, Error> {
     world.engine.submit(actor, view, None, &values(pick), None).await
 }
 
 /// The holder of a view's link.
-async fn stranger(engine: &Engine, published: &Published) -> Actor {
+async fn stranger(engine: &Engine, published: &PublishedView) -> Actor {
     engine.authenticate(Credential::Share(&published.token), None).await.unwrap()
 }
 
-fn resume(claim: &Claimed) -> Resume {
+fn resume(claim: &ClaimedRun) -> Resume {
     Run::of(&claim.session).resume.expect("somebody has answered")
 }
 
 /// What a claim is handed, in short.
-async fn handed(world: &World, claim: &Claimed) -> Vec<String> {
+async fn handed(world: &World, claim: &ClaimedRun) -> Vec<String> {
     let brief = world.engine.brief(claim, None).await.unwrap();
     let pick = |values: serde_json::Value| values["pick"].as_str().unwrap().to_owned();
     brief.answers.iter().map(|answer| pick(answer.values.value())).collect()
@@ -91,7 +99,7 @@ async fn log_of(world: &World, id: &SessionId, kind: &str) -> usize {
 }
 
 /// A session that has published the view `v` and waits for an answer to it.
-async fn waiting(world: &World, gate: Gate) -> (Arc<Actor>, SessionId, Published) {
+async fn waiting(world: &World, gate: ViewAudience) -> (Arc<Actor>, SessionId, PublishedView) {
     let worker = world.worker("w");
     let claim = world.claimed("s", &worker).await;
     let published = publish(world, &worker, &claim, "v", gate).await;
@@ -100,8 +108,8 @@ async fn waiting(world: &World, gate: Gate) -> (Arc<Actor>, SessionId, Published
 }
 
 async fn a_run_that_asks_by_a_view_goes_on_with_the_answer(world: &World) {
-    let (worker, id, _) = waiting(world, Gate::Member).await;
-    let query = ApprovalQuery { state: Some(State::Pending), limit: 10, ..ApprovalQuery::default() };
+    let (worker, id, _) = waiting(world, ViewAudience::Member).await;
+    let query = ApprovalQuery { state: Some(ApprovalState::Pending), limit: 10, ..ApprovalQuery::default() };
     let asked = world.engine.approvals(&world.owner(), false, query).await.unwrap().items.pop().unwrap();
     let staged = asked.body.staged.as_ref().unwrap().as_str();
     assert_eq!(staged, r#"{"text":"Which one?","view_id":"v"}"#);
@@ -120,7 +128,7 @@ async fn a_run_that_asks_by_a_view_goes_on_with_the_answer(world: &World) {
     assert!(handed(world, &claim).await.is_empty(), "it is not handed twice");
     assert_eq!(claim.session.head.attempts, 1, "whoever waited has not failed");
     let decided = world.engine.approval(&world.owner(), &resume.approval_id).await.unwrap();
-    assert_eq!((decided.state, decided.decided_by.as_deref()), (State::Approved, Some("ada")));
+    assert_eq!((decided.state, decided.decided_by.as_deref()), (ApprovalState::Approved, Some("ada")));
     let answers = world.engine.answers(&world.owner(), "v", 0, 10).await.unwrap().items;
     assert_eq!(answers.len(), 1);
     assert_eq!((answers[0].sequence, answers[0].respondent.id.as_str()), (done.sequence, "ada"));
@@ -129,7 +137,7 @@ async fn a_run_that_asks_by_a_view_goes_on_with_the_answer(world: &World) {
 async fn a_run_that_was_answered_before_it_paused_goes_on_at_once(world: &World) {
     let worker = world.worker("w");
     let claim = world.claimed("s", &worker).await;
-    publish(world, &worker, &claim, "v", Gate::Member).await;
+    publish(world, &worker, &claim, "v", ViewAudience::Member).await;
     submit(world, &world.owner(), "v", "quick").await.unwrap();
     assert_eq!(park(world, &worker, &claim, "v").await, Status::Pending);
     let again = take(world, &worker).await;
@@ -137,22 +145,22 @@ async fn a_run_that_was_answered_before_it_paused_goes_on_at_once(world: &World)
     assert!(handed(world, &again).await.is_empty(), "it was handed as what the run waited for");
     assert_eq!(again.session.head.attempts, 1);
     let decided = world.engine.approval(&world.owner(), &resume(&again).approval_id).await.unwrap();
-    assert_eq!(decided.state, State::Approved);
+    assert_eq!(decided.state, ApprovalState::Approved);
 }
 
 async fn the_same_publication_again_gives_the_same_link(world: &World) {
     let worker = world.worker("w");
     let claim = world.claimed("s", &worker).await;
-    let first = publish(world, &worker, &claim, "v", Gate::None).await;
+    let first = publish(world, &worker, &claim, "v", ViewAudience::None).await;
     world.clock.advance(Duration::from_secs(60));
     world.engine.sweep().await.unwrap();
     let other = world.worker("other");
     let taken_over = take(world, &other).await;
-    let again = publish(world, &other, &taken_over, "v", Gate::None).await;
+    let again = publish(world, &other, &taken_over, "v", ViewAudience::None).await;
     assert_eq!((again.token, again.view.version), (first.token, 1));
     let differs = world
         .engine
-        .publish(&other, &taken_over.session.id, taken_over.epoch, Some("v"), form(Gate::Lead), None)
+        .publish(&other, &taken_over.session.id, taken_over.epoch, Some("v"), form(ViewAudience::Lead), None)
         .await;
     assert_eq!(differs.unwrap_err().code(), "already_exists");
     let page = world.engine.definitions::<View>(&world.owner(), Vec::new(), None, 10).await.unwrap();
@@ -163,13 +171,17 @@ async fn whoever_lost_the_claim_publishes_nothing(world: &World) {
     let (worker, other) = (world.worker("w"), world.worker("other"));
     let claim = world.claimed("s", &worker).await;
     for (actor, epoch) in [(&other, claim.epoch), (&worker, claim.epoch + 1)] {
-        let refused =
-            world.engine.publish(actor, &claim.session.id, epoch, Some("v"), form(Gate::None), None).await;
+        let refused = world
+            .engine
+            .publish(actor, &claim.session.id, epoch, Some("v"), form(ViewAudience::None), None)
+            .await;
         assert_eq!(refused.unwrap_err().code(), "fenced");
     }
     let member = world.actor(Role::Member, "ada");
-    let refused =
-        world.engine.publish(&member, &claim.session.id, claim.epoch, None, form(Gate::None), None).await;
+    let refused = world
+        .engine
+        .publish(&member, &claim.session.id, claim.epoch, None, form(ViewAudience::None), None)
+        .await;
     assert_eq!(refused.unwrap_err().code(), "denied");
     let elsewhere = waiting_for("v");
     let refused = world.engine.settle(&worker, &claim.session.id, claim.epoch, elsewhere, None).await;
@@ -178,7 +190,7 @@ async fn whoever_lost_the_claim_publishes_nothing(world: &World) {
 }
 
 async fn a_respondent_answers_once_and_the_same_again_changes_nothing(world: &World) {
-    let (worker, id, _) = waiting(world, Gate::Member).await;
+    let (worker, id, _) = waiting(world, ViewAudience::Member).await;
     let (ada, bob) = (world.actor(Role::Member, "ada"), world.actor(Role::Member, "bob"));
     let first = submit(world, &ada, "v", "green").await.unwrap();
     let before = world.session("s").await;
@@ -209,7 +221,7 @@ async fn two_answers_at_once_resume_a_run_once(world: &World) {
     for round in 0..ROUNDS {
         let claim = world.claimed(&format!("s{round}"), &worker).await;
         let view = format!("v{round}");
-        publish(world, &worker, &claim, &view, Gate::Member).await;
+        publish(world, &worker, &claim, &view, ViewAudience::Member).await;
         park(world, &worker, &claim, &view).await;
         let calls = [0, 1].map(|n| {
             let (node, actor, view) = (nodes[n].clone(), people[n].clone(), view.clone());
@@ -237,13 +249,13 @@ async fn the_same_answer_from_two_nodes_at_once_is_one(world: &World) {
     for round in 0..ROUNDS {
         let claim = world.claimed(&format!("s{round}"), &worker).await;
         let view = format!("v{round}");
-        publish(world, &worker, &claim, &view, Gate::Member).await;
+        publish(world, &worker, &claim, &view, ViewAudience::Member).await;
         park(world, &worker, &claim, &view).await;
         let calls = [0, 1].map(|n| {
             let (node, ada, view) = (nodes[n].clone(), ada.clone(), view.clone());
             tokio::spawn(async move { node.submit(&ada, &view, None, &values("same"), None).await.unwrap() })
         });
-        let done: Vec<Submitted> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+        let done: Vec<SubmitResult> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
         assert_eq!(done[0].sequence, done[1].sequence);
         repeats += done.iter().filter(|done| done.repeated).count();
         assert_eq!(log_of(world, &claim.session.id, "user.form_submit").await, 1);
@@ -262,7 +274,7 @@ async fn of_answers_that_come_at_once_none_is_lost(world: &World) {
     for round in 0..ROUNDS {
         let claim = world.claimed(&format!("s{round}"), &worker).await;
         let view = format!("v{round}");
-        publish(world, &worker, &claim, &view, Gate::Member).await;
+        publish(world, &worker, &claim, &view, ViewAudience::Member).await;
         let calls = people.iter().enumerate().map(|(n, actor)| {
             let (node, actor, view) = (nodes[n % 2].clone(), actor.clone(), view.clone());
             tokio::spawn(async move { node.submit(&actor, &view, None, &values("x"), None).await.unwrap() })
@@ -278,7 +290,7 @@ async fn of_answers_that_come_at_once_none_is_lost(world: &World) {
 }
 
 async fn answers_that_come_late_are_handed_on_oldest_first_and_once(world: &World) {
-    let (worker, _, _) = waiting(world, Gate::Member).await;
+    let (worker, _, _) = waiting(world, ViewAudience::Member).await;
     submit(world, &world.actor(Role::Member, "first"), "v", "resumes").await.unwrap();
     let claim = take(world, &worker).await;
     for n in 0..=limits::ANSWERS_HANDED_MAX {
@@ -298,15 +310,15 @@ async fn answers_that_come_late_are_handed_on_oldest_first_and_once(world: &Worl
 }
 
 /// Pauses a run for another view, and answers that at once.
-async fn park_again(world: &World, worker: &Actor, claim: &Claimed) {
+async fn park_again(world: &World, worker: &Actor, claim: &ClaimedRun) {
     let view = format!("again-{}-{}", claim.session.id, claim.epoch);
-    publish(world, worker, claim, &view, Gate::Member).await;
+    publish(world, worker, claim, &view, ViewAudience::Member).await;
     assert_eq!(park(world, worker, claim, &view).await, Status::WaitingHuman);
     submit(world, &world.owner(), &view, "go on").await.unwrap();
 }
 
 async fn answers_are_handed_again_until_a_run_that_had_them_settles(world: &World) {
-    let (worker, _, _) = waiting(world, Gate::Member).await;
+    let (worker, _, _) = waiting(world, ViewAudience::Member).await;
     submit(world, &world.owner(), "v", "resumes").await.unwrap();
     submit(world, &world.actor(Role::Member, "ada"), "v", "late").await.unwrap();
     let dies = take(world, &worker).await;
@@ -327,10 +339,10 @@ async fn answers_are_handed_again_until_a_run_that_had_them_settles(world: &Worl
 }
 
 async fn an_answer_that_nobody_will_give_is_denied(world: &World) {
-    let (worker, _, published) = waiting(world, Gate::None).await;
-    let query = ApprovalQuery { state: Some(State::Pending), limit: 1, ..ApprovalQuery::default() };
+    let (worker, _, published) = waiting(world, ViewAudience::None).await;
+    let query = ApprovalQuery { state: Some(ApprovalState::Pending), limit: 1, ..ApprovalQuery::default() };
     let asked = world.engine.approvals(&world.owner(), false, query).await.unwrap().items.pop().unwrap();
-    let deny = Decide {
+    let deny = DecisionRequest {
         decision: Decision::Deny,
         modified_args: None,
         modified_output: None,
@@ -348,11 +360,11 @@ async fn an_answer_that_nobody_will_give_is_denied(world: &World) {
 }
 
 async fn a_lead_becomes_an_entity_and_is_found_again(world: &World) {
-    let (_, _, published) = waiting(world, Gate::Lead).await;
+    let (_, _, published) = waiting(world, ViewAudience::Lead).await;
     let holder = stranger(&world.engine, &published).await;
-    let shown = |shown: Shown| match shown {
-        Shown::Asked(opened) => *opened,
-        Shown::Whole { .. } => panic!("a stranger sees all of it"),
+    let shown = |shown: ViewDisplay| match shown {
+        ViewDisplay::Asked(opened) => *opened,
+        ViewDisplay::Whole { .. } => panic!("a stranger sees all of it"),
     };
     let before: OpenedView = shown(world.engine.view(&holder, "v", None).await.unwrap());
     assert!(before.view.is_none() && before.open, "what is asked shows after the gate");
@@ -404,8 +416,8 @@ async fn a_lead_becomes_an_entity_and_is_found_again(world: &World) {
 async fn a_link_opens_its_view_and_nothing_of_the_session(world: &World) {
     let worker = world.worker("w");
     let claim = world.claimed("s", &worker).await;
-    let published = publish(world, &worker, &claim, "v", Gate::None).await;
-    publish(world, &worker, &claim, "w", Gate::None).await;
+    let published = publish(world, &worker, &claim, "v", ViewAudience::None).await;
+    publish(world, &worker, &claim, "w", ViewAudience::None).await;
     let holder = stranger(&world.engine, &published).await;
     let refused = world.engine.session(&holder, &claim.session.id).await;
     assert_eq!(refused.unwrap_err().code(), "not_found");
@@ -415,7 +427,9 @@ async fn a_link_opens_its_view_and_nothing_of_the_session(world: &World) {
         assert_eq!(world.engine.view(&holder, other, None).await.unwrap_err().code(), "not_found");
         assert_eq!(submit(world, &holder, other, "x").await.unwrap_err().code(), "not_found");
     }
-    let Shown::Asked(opened) = world.engine.view(&holder, "v", None).await.unwrap() else { panic!("whole") };
+    let ViewDisplay::Asked(opened) = world.engine.view(&holder, "v", None).await.unwrap() else {
+        panic!("whole")
+    };
     let cookie = opened.cookie.expect("they are known again");
     let done = world.engine.submit(&holder, "v", Some(&cookie), &values("x"), None).await.unwrap();
     assert!(done.cookie.is_none());
@@ -434,8 +448,8 @@ async fn a_link_opens_its_view_and_nothing_of_the_session(world: &World) {
 async fn a_view_closes_with_its_session_and_goes_with_it(world: &World) {
     let worker = world.worker("w");
     let claim = world.claimed("s", &worker).await;
-    publish(world, &worker, &claim, "v", Gate::Member).await;
-    let mut brief = form(Gate::None);
+    publish(world, &worker, &claim, "v", ViewAudience::Member).await;
+    let mut brief = form(ViewAudience::None);
     let now = world.engine.tenant_store().now().await.unwrap();
     for end in [now, now.plus(Duration::from_secs(400 * 24 * 3600))] {
         brief.publish_config.expires_at = Some(end);
@@ -460,14 +474,15 @@ async fn a_view_closes_with_its_session_and_goes_with_it(world: &World) {
     for gone in ["v", "brief"] {
         assert_eq!(world.engine.view(&world.owner(), gone, None).await.unwrap_err().code(), "not_found");
     }
-    let draft = world.engine.define(&world.owner(), Some("draft"), form(Gate::Member), None).await.unwrap();
+    let draft =
+        world.engine.define(&world.owner(), Some("draft"), form(ViewAudience::Member), None).await.unwrap();
     assert_eq!(submit(world, &world.owner(), &draft.id, "x").await.unwrap_err().code(), "view_closed");
     let answers = world.engine.answers(&world.owner(), &draft.id, 0, 10).await.unwrap();
     assert!(answers.items.is_empty() && answers.next.is_none(), "what was never published has no answers");
 }
 
 async fn views_of_one_tenant_are_nothing_in_another(world: &World) {
-    let (_, _, published) = waiting(world, Gate::None).await;
+    let (_, _, published) = waiting(world, ViewAudience::None).await;
     let other = world.other_tenant().await;
     assert_eq!(world.engine.view(&other, "v", None).await.unwrap_err().code(), "not_found");
     assert_eq!(submit(world, &other, "v", "x").await.unwrap_err().code(), "not_found");
@@ -478,23 +493,23 @@ async fn views_of_one_tenant_are_nothing_in_another(world: &World) {
 }
 
 async fn members_keep_what_they_made_and_answer_the_rest(world: &World) {
-    let (_, _, _) = waiting(world, Gate::Member).await;
+    let (_, _, _) = waiting(world, ViewAudience::Member).await;
     let (ada, guest) = (world.actor(Role::Member, "ada"), world.actor(Role::Guest, "gus"));
-    assert!(matches!(world.engine.view(&ada, "v", None).await.unwrap(), Shown::Asked(_)));
-    assert!(matches!(world.engine.view(&world.owner(), "v", None).await.unwrap(), Shown::Whole { .. }));
+    assert!(matches!(world.engine.view(&ada, "v", None).await.unwrap(), ViewDisplay::Asked(_)));
+    assert!(matches!(world.engine.view(&world.owner(), "v", None).await.unwrap(), ViewDisplay::Whole { .. }));
     assert_eq!(world.engine.view(&guest, "v", None).await.unwrap_err().code(), "not_found");
     assert_eq!(world.engine.answers(&ada, "v", 0, 10).await.unwrap_err().code(), "not_found");
     let page = world.engine.definitions::<View>(&ada, Vec::new(), None, 10).await.unwrap();
     assert!(page.items.is_empty());
-    let made = world.engine.define(&ada, None, form(Gate::Member), None).await;
+    let made = world.engine.define(&ada, None, form(ViewAudience::Member), None).await;
     assert_eq!(made.unwrap_err().code(), "denied");
-    world.engine.define(&world.owner(), Some("draft"), form(Gate::Member), None).await.unwrap();
+    world.engine.define(&world.owner(), Some("draft"), form(ViewAudience::Member), None).await.unwrap();
     assert_eq!(world.engine.view(&ada, "draft", None).await.unwrap_err().code(), "not_found");
     assert_eq!(world.engine.answers(&ada, "draft", 0, 10).await.unwrap_err().code(), "not_found");
 }
 
 async fn talk_publishes_nothing(world: &World) {
     let id = world.open(&world.owner(), wish("t", SessionType::Mixed)).await.id;
-    let refused = world.engine.publish(&world.owner(), &id, 1, None, form(Gate::None), None).await;
+    let refused = world.engine.publish(&world.owner(), &id, 1, None, form(ViewAudience::None), None).await;
     assert_eq!(refused.unwrap_err().code(), "fenced");
 }

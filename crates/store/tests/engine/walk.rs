@@ -6,19 +6,19 @@ use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
 
 use sederunt_core::access::{Actor, ShareAccess};
-use sederunt_core::approval::decide::{Decide, Decision};
-use sederunt_core::approval::{ApprovalQuery, State};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState};
+use sederunt_core::definitions::{Entity, Task};
 use sederunt_core::error::{Error, Result};
 use sederunt_core::event::EventQuery;
 use sederunt_core::json::Json;
-use sederunt_core::library::{Entity, Task};
 use sederunt_core::memory::owner::MemoryAct;
-use sederunt_core::memory::{Body, Category, Fact, Kind, Memory, Owner};
+use sederunt_core::memory::{Category, Fact, Memory, MemoryBody, MemoryKind, Owner};
 use sederunt_core::session::decide::{OpenSession, PatchSession, Transition};
-use sederunt_core::session::query::{SessionQuery, Types};
+use sederunt_core::session::query::{SessionQuery, TypeFilter};
 use sederunt_core::session::{Session, SessionType, Status};
 use sederunt_core::store::{Change, Record};
-use sederunt_core::work::{ClaimRequest, Claimed, Settle};
+use sederunt_core::work::{ClaimRequest, ClaimedRun, Settle};
 use sederunt_core::{Role, SessionId, Timestamp, UserId, strict};
 
 use crate::harness::{World, request, says, wish};
@@ -78,9 +78,9 @@ struct Walk {
     world: World,
     dice: Dice,
     callers: Vec<Arc<Actor>>,
-    claims: Vec<Claimed>,
+    claims: Vec<ClaimedRun>,
     /// Those of them that were not settled yet, as far as the walk knows.
-    unsettled: Vec<Claimed>,
+    unsettled: Vec<ClaimedRun>,
     /// Sessions whose log holds a room's word.
     carriers: BTreeMap<&'static str, BTreeSet<SessionId>>,
     /// What each run may write, as an owner had granted it when the run was started: ids, and the type `made`.
@@ -198,7 +198,7 @@ impl Walk {
     }
 
     async fn sessions(&self) -> Vec<Session> {
-        let query = SessionQuery { inactive: None, ..SessionQuery::of(Types::All, 1000) };
+        let query = SessionQuery { inactive: None, ..SessionQuery::of(TypeFilter::All, 1000) };
         self.world.engine.sessions(&self.world.owner(), query).await.unwrap().items
     }
 
@@ -298,9 +298,11 @@ impl Walk {
                 on,
                 text(engine.read(actor, &id, EventQuery { limit: 100, ..EventQuery::default() }).await),
             ),
-            11 => {
-                told("sessions", None, text(engine.sessions(actor, SessionQuery::of(Types::All, 1000)).await))
-            }
+            11 => told(
+                "sessions",
+                None,
+                text(engine.sessions(actor, SessionQuery::of(TypeFilter::All, 1000)).await),
+            ),
             12 => {
                 let answer = engine.fork(actor, &id, 1, None).await;
                 told("fork", on, made(answer))
@@ -360,15 +362,18 @@ impl Walk {
                 )
             }
             18 => {
-                let query =
-                    ApprovalQuery { state: Some(State::Pending), limit: 100, ..ApprovalQuery::default() };
+                let query = ApprovalQuery {
+                    state: Some(ApprovalState::Pending),
+                    limit: 100,
+                    ..ApprovalQuery::default()
+                };
                 let all = engine.approvals(&self.world.owner(), false, query).await.unwrap().items;
                 if all.is_empty() {
                     return told("nothing to decide", None, String::new().into());
                 }
                 let asked = self.dice.pick(&all).clone();
                 let decision = *self.dice.pick(&[Decision::Approve, Decision::Deny]);
-                let decide = Decide {
+                let decide = DecisionRequest {
                     decision,
                     modified_args: None,
                     modified_output: None,
@@ -426,9 +431,9 @@ impl Walk {
                     .and_then(sederunt_core::engine::MemoryScope::owner)
                 {
                     Ok(owner) if act == MemoryAct::Read => {
-                        text(engine.memories(actor, &owner, Kind::Fact, None, 100).await)
+                        text(engine.memories(actor, &owner, MemoryKind::Fact, None, 100).await)
                     }
-                    Ok(owner) => text(engine.forget(actor, &owner, Kind::Fact, "fact-of-ada").await),
+                    Ok(owner) => text(engine.forget(actor, &owner, MemoryKind::Fact, "fact-of-ada").await),
                     Err(error) => text(Err::<(), _>(error)),
                 };
                 told("memory", on, answer)
@@ -586,7 +591,7 @@ async fn remember(world: &World, user: &str, text: &str) {
     let memory = Memory {
         id: format!("fact-of-{user}"),
         owner: Owner::user(&UserId::stored(user)),
-        body: Body::Fact(fact),
+        body: MemoryBody::Fact(fact),
         created_at: Timestamp::default(),
         last_referenced_at: Timestamp::default(),
         dormant_at: None,

@@ -177,7 +177,7 @@ impl Drive {
                     wait: Duration::ZERO,
                 };
                 let claims = engine.claim(&actor(tenant, *who), request, None).await?;
-                let named = |claim: &sederunt_core::work::Claimed| {
+                let named = |claim: &sederunt_core::work::ClaimedRun| {
                     let id = claim.session.id.as_str();
                     format!(
                         "{} {}",

@@ -1,7 +1,7 @@
 //! How a run ends: its limits, its failures, and its usage.
 
+use sederunt_core::definitions::task::RunLimits;
 use sederunt_core::json::Json;
-use sederunt_core::library::task::RunLimits;
 use sederunt_core::work::Settle;
 use serde_json::json;
 

@@ -2,11 +2,11 @@
 //! Translates a model's call into the engine's terms. Pure.
 
 use sederunt_core::Error;
-use sederunt_core::engine::Published;
+use sederunt_core::definitions::{Definition, View};
+use sederunt_core::engine::PublishedView;
 use sederunt_core::json::Json;
-use sederunt_core::library::{Definition, View};
 use sederunt_core::strict;
-use sederunt_core::view::{Gate, PublishConfig, Question};
+use sederunt_core::view::{PublishConfig, ViewAudience, ViewQuestion};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -57,11 +57,11 @@ pub(super) struct Feedback {
 struct FeedbackArgs {
     title: String,
     description: Option<String>,
-    questions: Vec<Question>,
+    questions: Vec<ViewQuestion>,
     #[serde(default = "yes")]
     blocking: bool,
     #[serde(default)]
-    gate: Gate,
+    gate: ViewAudience,
 }
 
 const fn yes() -> bool {
@@ -112,7 +112,7 @@ pub(super) enum Came {
     Answer(Answer<'static>),
 }
 
-pub(super) fn came(published: &Published, blocking: bool, base_url: &str) -> Result<Came, Error> {
+pub(super) fn came(published: &PublishedView, blocking: bool, base_url: &str) -> Result<Came, Error> {
     // The question and the result are stored and enter prompts, so they hold the address without the token that opens
     // the view to strangers. Callers who may decide on the question or read the view are shown the whole link.
     let url = published.address(base_url);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::approval::decide::Decision;
-use sederunt_core::library::Agent;
+use sederunt_core::definitions::Agent;
 use sederunt_core::session::Status;
 use sederunt_core::strict;
 

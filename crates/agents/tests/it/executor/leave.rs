@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::approval::decide::Decision;
+use sederunt_core::definitions::View;
 use sederunt_core::engine::Submission;
-use sederunt_core::library::View;
 use sederunt_core::session::Status;
-use sederunt_core::store::{Change, Guard, On, Part, Update, Write};
+use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Update, Write};
 use sederunt_core::view::answer;
 use sederunt_core::work::run::Run;
 
@@ -68,8 +68,8 @@ async fn a_call_that_differs_from_what_was_agreed_is_refused() {
     let mut run = Run::of(&session);
     run.resume.as_mut().unwrap().args = Some(json(r#"{"n":1000}"#));
     let update = Update { run: Some(run.to_json().unwrap()), ..Update::default() };
-    let part = Part {
-        on: On::Session(id.clone()),
+    let part = ChangePart {
+        on: PartTarget::Session(id.clone()),
         guard: Guard::seen(&session),
         writes: [Write::Update(Box::new(update))].into_iter().collect(),
     };
@@ -211,8 +211,8 @@ async fn a_run_that_dies_after_publishing_publishes_nothing_twice() {
     let run = Run { approval_id: None, ..Run::of(&session) };
     let update =
         Update { status: Some(Status::Pending), run: Some(run.to_json().unwrap()), ..Update::default() };
-    let part = Part {
-        on: On::Session(id.clone()),
+    let part = ChangePart {
+        on: PartTarget::Session(id.clone()),
         guard: Guard::seen(&session),
         writes: [Write::Update(Box::new(update))].into_iter().collect(),
     };

@@ -6,8 +6,8 @@ use std::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sederunt_agents::model::{BadCall, Delta, Heard, Model, Request, Stop, ToolCall};
+use sederunt_core::definitions::{Agent, Task};
 use sederunt_core::json::Json;
-use sederunt_core::library::{Agent, Task};
 use sederunt_core::session::Status;
 use sederunt_core::strict;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sederunt_agents::model::{Delta, Heard, Model, Request};
+use sederunt_core::definitions::{Entity, Task};
 use sederunt_core::engine::StreamItem;
-use sederunt_core::library::{Entity, Task};
 use sederunt_core::session::Status;
 use sederunt_core::strict;
 use tokio::sync::watch;

@@ -13,12 +13,12 @@ use sederunt_agents::model::{Heard, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::decide::Decision;
-use sederunt_core::approval::{Approval, ApprovalQuery, State};
+use sederunt_core::approval::{Approval, ApprovalQuery, ApprovalState};
 use sederunt_core::clock::SystemClock;
+use sederunt_core::definitions::{Agent, Task};
 use sederunt_core::engine::Engine;
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
-use sederunt_core::library::{Agent, Task};
 use sederunt_core::session::{Session, SourceKind, Status};
 use sederunt_core::{SessionId, strict};
 
@@ -151,7 +151,8 @@ impl World {
     }
 
     pub async fn asked(&self) -> Approval {
-        let query = ApprovalQuery { state: Some(State::Pending), limit: 10, ..ApprovalQuery::default() };
+        let query =
+            ApprovalQuery { state: Some(ApprovalState::Pending), limit: 10, ..ApprovalQuery::default() };
         self.engine.approvals(&self.owner, false, query).await.unwrap().items.pop().expect("something waits")
     }
 

@@ -2,7 +2,7 @@
 
 use sederunt_agents::talk::end::Ending;
 use sederunt_core::engine::NewUser;
-use sederunt_core::memory::Kind;
+use sederunt_core::memory::MemoryKind;
 use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::MemoryMode;
 use sederunt_core::talk::turn::OnBusy;
@@ -14,8 +14,8 @@ use super::world::{World, post};
 async fn what_somebody_asks_to_be_remembered_follows_the_user_and_not_the_thread() {
     let world = World::new();
     world.say_as("s1", "Remember that my sister is called Mona", Some("alice")).await.unwrap();
-    assert_eq!(world.remembered("s1", Some("alice"), Kind::Fact).await.len(), 1);
-    assert!(world.remembered("s1", None, Kind::Fact).await.is_empty());
+    assert_eq!(world.remembered("s1", Some("alice"), MemoryKind::Fact).await.len(), 1);
+    assert!(world.remembered("s1", None, MemoryKind::Fact).await.is_empty());
     let known = world.say_as("s2", "What do you know about me?", Some("alice")).await.unwrap();
     assert!(known.text.contains("Mona"), "{}", known.text);
     let nothing = world.say("s3", "What do you know about me?").await;
@@ -28,13 +28,17 @@ async fn forgetting_in_talk_takes_a_confirming_turn() {
     world.say("t", "Remember that my sister is called Mona").await;
     let asked = world.say("t", "Forget that my sister is called Mona").await;
     assert_eq!((asked.kind.as_str(), asked.text.contains('?')), ("memory", true), "{}", asked.text);
-    assert_eq!(world.remembered("t", None, Kind::Fact).await.len(), 1);
+    assert_eq!(world.remembered("t", None, MemoryKind::Fact).await.len(), 1);
     world.say("t", "Tell me something else").await;
     world.say("t", "yes").await;
-    assert_eq!(world.remembered("t", None, Kind::Fact).await.len(), 1, "a yes to something else deleted it");
+    assert_eq!(
+        world.remembered("t", None, MemoryKind::Fact).await.len(),
+        1,
+        "a yes to something else deleted it"
+    );
     world.say("t", "Forget that my sister is called Mona").await;
     world.say("t", "yes").await;
-    assert!(world.remembered("t", None, Kind::Fact).await.is_empty());
+    assert!(world.remembered("t", None, MemoryKind::Fact).await.is_empty());
 }
 
 #[tokio::test]
@@ -87,7 +91,7 @@ async fn what_was_said_often_enough_is_kept_at_the_end_with_where_it_was_said() 
         .unwrap()
         .owner()
         .unwrap();
-    let facts = world.engine.memories(&world.me, &owner, Kind::Fact, None, 10).await.unwrap().items;
+    let facts = world.engine.memories(&world.me, &owner, MemoryKind::Fact, None, 10).await.unwrap().items;
     assert_eq!(facts.len(), 1, "{facts:?}");
     let fact = facts[0].fact().unwrap();
     assert_eq!(fact.object, "Graz");
@@ -119,7 +123,7 @@ async fn what_somebody_said_before_two_users_became_one_is_kept_for_the_one() {
     let (ada, ben) = (UserId::stored("ada"), UserId::stored("ben"));
     world.engine.merge_users(&world.me, &ada, &ben, None).await.unwrap();
     world.end("t", None).await;
-    for kind in [Kind::Fact, Kind::Arc] {
+    for kind in [MemoryKind::Fact, MemoryKind::Arc] {
         assert_eq!(world.remembered("t", Some("ben"), kind).await.len(), 1, "{kind:?}");
         assert_eq!(world.remembered("t", Some("ada"), kind).await, [""; 0], "{kind:?}");
     }
@@ -132,7 +136,7 @@ async fn nothing_is_kept_of_a_sitting_in_which_somebody_said_so() {
     world.say("t", "Don't save this").await;
     world.say("t", "I live in Graz").await;
     world.end("t", None).await;
-    for kind in [Kind::Fact, Kind::Arc] {
+    for kind in [MemoryKind::Fact, MemoryKind::Arc] {
         assert_eq!(world.remembered("t", None, kind).await, [""; 0], "{kind:?}");
     }
 }
@@ -147,7 +151,7 @@ async fn an_incognito_conversation_works_and_is_in_no_list() {
         .await
         .unwrap();
     world.reply(taken).await.unwrap();
-    assert_eq!(world.remembered("secret", None, Kind::Fact).await.len(), 1);
+    assert_eq!(world.remembered("secret", None, MemoryKind::Fact).await.len(), 1);
     let alice = world
         .engine
         .memory_scope(&world.me, None, Some("alice"), MemoryAct::Read)
@@ -155,9 +159,11 @@ async fn an_incognito_conversation_works_and_is_in_no_list() {
         .unwrap()
         .owner()
         .unwrap();
-    assert!(world.engine.memories(&world.me, &alice, Kind::Fact, None, 10).await.unwrap().items.is_empty());
+    assert!(
+        world.engine.memories(&world.me, &alice, MemoryKind::Fact, None, 10).await.unwrap().items.is_empty()
+    );
     let query =
-        sederunt_core::session::query::SessionQuery::of(sederunt_core::session::query::Types::All, 10);
+        sederunt_core::session::query::SessionQuery::of(sederunt_core::session::query::TypeFilter::All, 10);
     assert!(world.engine.sessions(&world.me, query).await.unwrap().items.is_empty());
     let other = world.talker.open(&world.me, "secret", Some(MemoryMode::Local)).await.unwrap_err();
     assert_eq!(other.code(), "type_mismatch");
@@ -170,12 +176,12 @@ async fn what_is_said_once_in_two_sittings_is_kept() {
         world.say_as("one", text, Some("ada")).await.unwrap();
     }
     world.end("one", None).await;
-    assert_eq!(world.remembered("one", Some("ada"), Kind::Fact).await, [""; 0]);
+    assert_eq!(world.remembered("one", Some("ada"), MemoryKind::Fact).await, [""; 0]);
     for text in ["My dog is called Rex", "The weather is fine"] {
         world.say_as("two", text, Some("ada")).await.unwrap();
     }
     world.end("two", None).await;
-    let kept = world.remembered("two", Some("ada"), Kind::Fact).await;
+    let kept = world.remembered("two", Some("ada"), MemoryKind::Fact).await;
     assert!(kept.iter().any(|fact| fact.contains("Rex")), "{kept:?}");
 }
 

@@ -8,8 +8,8 @@ use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::end::Ending;
 use sederunt_agents::talk::{Settings, Talker};
 use sederunt_core::SessionId;
-use sederunt_core::feedback::{Label, Modality, Rate, RatingSource};
-use sederunt_core::memory::Kind;
+use sederunt_core::feedback::{Label, Modality, RatingRequest, RatingSource};
+use sederunt_core::memory::MemoryKind;
 use sederunt_core::talk::Liveness;
 
 use super::world::{IDLE, World, wish};
@@ -31,7 +31,7 @@ async fn a_sitting_ends_with_a_summary_and_the_conversation_goes_on_in_a_fresh_o
     assert_eq!(farewell.turn_count, 2);
     assert!(matches!(world.end("t", None).await, Ending::Nothing));
     assert_eq!(world.liveness("t").await, Liveness::Absent);
-    assert_eq!(world.remembered("t", None, Kind::Arc).await.len(), 1);
+    assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), 1);
     let reply = world.say("t", "Hello again").await;
     assert!(reply.text.starts_with("Last time we talked about work and anxiety. "), "{}", reply.text);
     let standing = world.engine.standing(&world.me, &SessionId::stored("t")).await.unwrap();
@@ -46,13 +46,13 @@ async fn a_person_who_says_so_before_anything_is_known_of_them_is_not_reminded_o
     world.say("t", "My job makes me anxious, I will talk to my boss tomorrow").await;
     world.say("t", "Please don't bring up the past").await;
     assert!(matches!(world.end("t", None).await, Ending::Ended(_)));
-    assert_eq!(world.remembered("t", None, Kind::Arc).await.len(), 1);
+    assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), 1);
     let reply = world.say("t", "Hello again").await;
     assert!(!reply.text.contains("Last time"), "{}", reply.text);
 }
 
-fn rate(label: Label) -> Rate {
-    Rate { label, source: RatingSource::WebEnd, modality: Modality::Text }
+fn rate(label: Label) -> RatingRequest {
+    RatingRequest { label, source: RatingSource::WebEnd, modality: Modality::Text }
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_discarded_sitting_leaves_nothing_and_stays_discarded() {
     assert!(matches!(ended, Ending::Ended(farewell) if farewell.summary.is_none()));
     world.clock.advance(2 * IDLE);
     assert_eq!(world.talker.keep().await.unwrap().ended, 0);
-    for kind in Kind::ALL {
+    for kind in MemoryKind::ALL {
         assert!(world.remembered("t", None, kind).await.is_empty(), "{kind:?}");
     }
     let rated = world.engine.rate_ended(&world.me, &id, rate(Label::Positive)).await;
@@ -85,7 +85,7 @@ async fn silence_ends_a_sitting_and_another_word_does_not_let_it() {
     assert_eq!(world.liveness("t").await, Liveness::Expired);
     assert_eq!(world.talker.keep().await.unwrap().ended, 1);
     assert_eq!(world.liveness("t").await, Liveness::Absent);
-    assert_eq!(world.remembered("t", None, Kind::Arc).await.len(), 1);
+    assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), 1);
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn several_keepers_of_one_store_end_a_sitting_once() {
     for n in 0..20 {
         let thread = format!("t{n}");
         let ends = world.story(&thread).await.iter().filter(|said| *said == "sitting_ended").count();
-        assert_eq!((ends, world.remembered(&thread, None, Kind::Arc).await.len()), (1, 1), "{thread}");
+        assert_eq!((ends, world.remembered(&thread, None, MemoryKind::Arc).await.len()), (1, 1), "{thread}");
     }
 }
 
@@ -122,7 +122,7 @@ async fn a_turn_that_finds_its_sitting_expired_ends_it_first() {
     let story = world.story("t").await;
     let ended = story.iter().position(|said| said == "sitting_ended").unwrap();
     assert_eq!(story[ended + 1], "sitting_started");
-    assert_eq!(world.remembered("t", None, Kind::Arc).await.len(), 1);
+    assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), 1);
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use sederunt_core::engine::{Engine, Post};
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::feedback::{Label, Modality, RatingSource};
 use sederunt_core::json::Json;
-use sederunt_core::memory::Kind;
+use sederunt_core::memory::MemoryKind;
 use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::SourceKind;
 use sederunt_core::talk::turn::OnBusy;
@@ -111,7 +111,7 @@ impl World {
         self.engine.standing(&self.me, &SessionId::stored(thread)).await.unwrap().liveness
     }
 
-    pub async fn remembered(&self, thread: &str, user: Option<&str>, kind: Kind) -> Vec<String> {
+    pub async fn remembered(&self, thread: &str, user: Option<&str>, kind: MemoryKind) -> Vec<String> {
         let owner = self
             .engine
             .memory_scope(&self.me, Some(&SessionId::stored(thread)), user, MemoryAct::Read)

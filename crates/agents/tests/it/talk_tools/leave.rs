@@ -8,12 +8,12 @@ use sederunt_agents::executor::kit::Means;
 use sederunt_agents::model::Message;
 use sederunt_agents::talk::Reply;
 use sederunt_agents::talk::end::{EndWish, Ending};
-use sederunt_core::approval::State;
+use sederunt_core::approval::ApprovalState;
 use sederunt_core::approval::decide::Decision;
 use sederunt_core::feedback::{Modality, RatingSource};
 use sederunt_core::limits;
 use sederunt_core::session::{MemoryMode, SourceKind, Status};
-use sederunt_core::store::{Change, Guard, On, Part, Update, Write};
+use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Update, Write};
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::work::run::Run;
 
@@ -105,7 +105,7 @@ async fn what_nobody_decided_in_time_is_not_done_and_talk_goes_on() {
     let late = world.decide(&reply, Decision::Approve, None).await.unwrap_err();
     assert_eq!(late.code(), "already_decided", "even before anybody has noticed");
     assert_eq!(world.engine.sweep().await.unwrap().overdue, 1);
-    assert_eq!(world.approval(&reply).await.state, State::Expired);
+    assert_eq!(world.approval(&reply).await.state, ApprovalState::Expired);
     assert_eq!(world.session().await.head.status, Status::Idle);
     let late = world.decide(&reply, Decision::Approve, None).await.unwrap_err();
     assert_eq!(late.code(), "already_decided");
@@ -134,7 +134,7 @@ async fn a_message_waits_for_the_decision_or_does_without_it() {
     let reply = world.say("Send it.").await;
     let interrupts = world.post("Forget it.", OnBusy::Interrupt).await;
     assert_eq!(world.reply(interrupts).await.unwrap().text, "As you like.");
-    assert_eq!(world.approval(&reply).await.state, State::Cancelled);
+    assert_eq!(world.approval(&reply).await.state, ApprovalState::Cancelled);
     assert_eq!(world.story().await, "call(send) asks cancelled(send) /stopped As you like. /answered");
     assert_eq!(server.asked().len(), 1);
     world.requests();
@@ -159,7 +159,7 @@ async fn a_waiting_turn_is_stopped_and_ended_without_its_call() {
     let (world, reply) = asking(&server).await;
     world.engine.stop(&world.me, &id(), None).await.unwrap();
     assert_eq!(world.session().await.head.status, Status::Idle);
-    assert_eq!(world.approval(&reply).await.state, State::Cancelled);
+    assert_eq!(world.approval(&reply).await.state, ApprovalState::Cancelled);
     let late = world.decide(&reply, Decision::Approve, None).await.unwrap_err();
     assert_eq!(late.code(), "already_decided");
     assert_eq!(world.story().await, "Let me see. call(send) asks cancelled(send) /stopped");
@@ -168,7 +168,7 @@ async fn a_waiting_turn_is_stopped_and_ended_without_its_call() {
     let wish =
         EndWish { rating: None, source: RatingSource::ApiEnd, modality: Modality::Text, discard: true };
     assert!(matches!(world.node.end(&world.me, &id(), wish).await.unwrap(), Ending::Ended(_)));
-    assert_eq!(world.approval(&reply).await.state, State::Cancelled);
+    assert_eq!(world.approval(&reply).await.state, ApprovalState::Cancelled);
     assert!(server.asked().is_empty());
 }
 
@@ -219,8 +219,8 @@ async fn a_call_that_differs_from_what_was_agreed_to_is_refused() {
     let mut run = Run::of(&session);
     run.resume.as_mut().unwrap().args = Some(json(r#"{"n":1000}"#));
     let update = Update { run: Some(run.to_json().unwrap()), ..Update::default() };
-    let part = Part {
-        on: On::Session(id()),
+    let part = ChangePart {
+        on: PartTarget::Session(id()),
         guard: Guard::seen(&session),
         writes: [Write::Update(Box::new(update))].into_iter().collect(),
     };

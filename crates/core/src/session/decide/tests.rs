@@ -7,7 +7,7 @@ pub(crate) fn session_in(status: Status) -> Session {
         tenant: TenantId::stored("t"),
         id: SessionId::stored("s"),
         head: blank_head(SessionType::Agent, status, Some(UserId::stored("holder"))),
-        details: blank_details(Source::direct(SourceKind::Api, false)),
+        details: blank_details(SessionSource::direct(SourceKind::Api, false)),
         participants: vec![UserId::stored("holder"), UserId::stored("friend")],
     }
 }

@@ -1,13 +1,13 @@
 use super::*;
 use crate::access::Actor;
 use crate::approval::Approval;
-use crate::approval::decide::{self, Decide, Decision, Outcome};
+use crate::approval::decide::{self, Decision, DecisionOutcome, DecisionRequest};
 use crate::ids::UserId;
 use crate::store::ClaimChange;
 use crate::talk::sitting::{self, EndReason};
 use crate::talk::turn::tests::{NOW, SETTINGS, alone, hold, kinds, message, running as turn_runs, sat};
-use crate::talk::turn::{Begin, OnBusy, begin, next};
-use crate::talk::{Liveness, Queued};
+use crate::talk::turn::{MessagePlan, OnBusy, begin, next};
+use crate::talk::{Liveness, QueuedMessage};
 
 /// A running turn.
 fn running() -> Session {
@@ -16,12 +16,12 @@ fn running() -> Session {
     session
 }
 
-fn unmade(id: &str) -> Unmade {
-    Unmade { id: id.to_owned(), name: "send".to_owned() }
+fn unmade(id: &str) -> UnmadeCall {
+    UnmadeCall { id: id.to_owned(), name: "send".to_owned() }
 }
 
-fn asking() -> Asking {
-    Asking {
+fn asking() -> TurnApproval {
+    TurnApproval {
         call: Json::stored(r#"{"id":"c1","name":"send","summary":"Send it?","args":{"to":"x"}}"#),
         unmade: vec![unmade("c1"), unmade("c2")],
         summary: "Send it?".to_owned(),
@@ -33,7 +33,7 @@ fn asking() -> Asking {
 }
 
 /// A session after a plan, as a store would leave it.
-fn after(session: &Session, plan: &Plan) -> Session {
+fn after(session: &Session, plan: &TurnPlan) -> Session {
     let mut after = session.clone();
     plan.step.update.apply(&mut after.head, NOW);
     if plan.step.update.run.is_some() {
@@ -42,7 +42,7 @@ fn after(session: &Session, plan: &Plan) -> Session {
     after
 }
 
-fn approval_in(step: &Step) -> Approval {
+fn approval_in(step: &SessionStep) -> Approval {
     let found = step.records.iter().find_map(|record| match record {
         Record::AddApproval(approval) => Some((**approval).clone()),
         _ => None,
@@ -55,8 +55,8 @@ fn paused() -> (Session, Talk, Approval) {
     (after(&running(), &plan), plan.talk.clone(), approval_in(&plan.step))
 }
 
-fn verdict(decision: Decision, args: Option<&str>) -> Decide {
-    Decide {
+fn verdict(decision: Decision, args: Option<&str>) -> DecisionRequest {
+    DecisionRequest {
         decision,
         modified_args: args.map(Json::stored),
         modified_output: None,
@@ -69,16 +69,16 @@ fn verdict(decision: Decision, args: Option<&str>) -> Decide {
 fn decided_on(decision: Decision, args: Option<&str>) -> (Session, Talk) {
     let (session, talk, approval) = paused();
     let owner = Actor::local(SourceKind::Api);
-    let Outcome::Settled(settled) =
+    let DecisionOutcome::Settled(settled) =
         decide::decide(&owner, &session, &approval, &verdict(decision, args), NOW).unwrap()
     else {
         panic!("it stood already")
     };
     let talk = decided(&talk);
-    (after(&session, &Plan { step: settled.step, talk: talk.clone() }), talk)
+    (after(&session, &TurnPlan { step: settled.step, talk: talk.clone() }), talk)
 }
 
-fn outcomes(step: &Step) -> Vec<String> {
+fn outcomes(step: &SessionStep) -> Vec<String> {
     let told = step.events.iter().filter_map(|event| event.metadata.as_ref()).map(Json::value);
     told.filter_map(|metadata| Some(metadata["outcome"].as_str()?.to_owned())).collect()
 }
@@ -91,7 +91,7 @@ fn a_turn_that_asks_is_nobodys_until_somebody_answers() {
     assert_eq!((session.head.status, session.head.claim.is_none()), (Status::AwaitingTool, true));
     assert_eq!(session.head.deadline_at, Some(NOW.plus(SETTINGS.confirm_within)));
     let approval = approval_in(&plan.step);
-    assert_eq!((approval.kind, approval.expires_at), (Kind::Tool, session.head.deadline_at));
+    assert_eq!((approval.kind, approval.expires_at), (ApprovalKind::Tool, session.head.deadline_at));
     assert_eq!(approval.assigned_to, session.head.holder);
     let paused = plan.talk.paused.clone().unwrap();
     assert_eq!((paused.turn, paused.tier, paused.decided), (3, Tier::Quality, false));
@@ -107,13 +107,18 @@ fn a_decided_turn_goes_on_once_and_before_everything_that_waits() {
         (Decision::Deny, None, None),
     ] {
         let (session, mut talk) = decided_on(decision, args);
-        talk.queue.push(Queued { sequence: Some(9), steers: false, tier: Tier::Fast, speaker: alone() });
+        talk.queue.push(QueuedMessage {
+            sequence: Some(9),
+            steers: false,
+            tier: Tier::Fast,
+            speaker: alone(),
+        });
         assert_eq!((session.head.status, talk.waiting()), (Status::Running, Some(3)), "{decision:?}");
         assert_eq!(session.head.deadline_at, None, "{decision:?}");
         let resume = Run::of(&session).resume.unwrap();
         assert_eq!(resume.decision, decision.as_str());
         assert_eq!(resume.args.as_ref().map(Json::as_str), resumes_with);
-        let Some(Begin::Started(plan)) = next(&session, &talk, &hold(), NOW, &SETTINGS).unwrap() else {
+        let Some(MessagePlan::Started(plan)) = next(&session, &talk, &hold(), NOW, &SETTINGS).unwrap() else {
             panic!("{decision:?} does not go on")
         };
         assert!(matches!(plan.step.update.claim, Some(ClaimChange::Take { .. })));
@@ -129,9 +134,21 @@ fn a_turn_that_is_given_up_leaves_a_result_for_every_call() {
     let (asked, talk, _) = paused();
     let (decided, decided_talk) = decided_on(Decision::Approve, None);
     let cases = [
-        (&asked, &talk, GivenUp::TimedOut, Some(State::Expired), ["timed_out", "cancelled", "timed_out"]),
-        (&asked, &talk, GivenUp::Stopped, Some(State::Cancelled), ["cancelled", "cancelled", "stopped"]),
-        (&decided, &decided_talk, GivenUp::Stopped, None, ["cancelled", "cancelled", "stopped"]),
+        (
+            &asked,
+            &talk,
+            AbandonReason::TimedOut,
+            Some(ApprovalState::Expired),
+            ["timed_out", "cancelled", "timed_out"],
+        ),
+        (
+            &asked,
+            &talk,
+            AbandonReason::Stopped,
+            Some(ApprovalState::Cancelled),
+            ["cancelled", "cancelled", "stopped"],
+        ),
+        (&decided, &decided_talk, AbandonReason::Stopped, None, ["cancelled", "cancelled", "stopped"]),
     ];
     for (session, talk, why, closes, told) in cases {
         let plan = give_up(session, talk, why).unwrap().unwrap();
@@ -160,9 +177,14 @@ fn a_message_while_a_turn_asks_waits_unless_it_interrupts() {
         [(OnBusy::Queue, None, 1), (OnBusy::Steer, None, 1), (OnBusy::Interrupt, Some(Status::Idle), 0)]
     {
         let (session, mut talk, _) = paused();
-        talk.queue.push(Queued { sequence: Some(9), steers: false, tier: Tier::Fast, speaker: alone() });
+        talk.queue.push(QueuedMessage {
+            sequence: Some(9),
+            steers: false,
+            tier: Tier::Fast,
+            speaker: alone(),
+        });
         let begun = begin(&session, &talk, message(on_busy), &hold(), NOW, &SETTINGS).unwrap();
-        let Begin::Queued(plan) = begun else { panic!("{on_busy:?}") };
+        let MessagePlan::Queued(plan) = begun else { panic!("{on_busy:?}") };
         assert_eq!(plan.step.update.status, status, "{on_busy:?}");
         assert_eq!(plan.talk.queue[waiting].sequence, None, "{on_busy:?}");
         assert_eq!(plan.talk.paused.is_some(), status.is_none(), "{on_busy:?}");

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::event::{Appended, advance};
+use crate::event::{AppendOutcome, advance};
 use crate::ids::UserId;
 use crate::session::SessionType;
 use crate::session::decide::tests::session_in;
@@ -14,8 +14,8 @@ pub const SETTINGS: Settings = Settings {
     confirm_within: Duration::from_secs(120),
 };
 
-pub fn hold() -> Hold {
-    Hold { worker: "w".into(), credential: CredentialId::stored("c"), lease: SETTINGS.lease }
+pub fn hold() -> TurnHost {
+    TurnHost { worker: "w".into(), credential: CredentialId::stored("c"), lease: SETTINGS.lease }
 }
 
 fn talking(status: Status) -> Session {
@@ -39,11 +39,11 @@ pub fn running(left: i64) -> Session {
     session
 }
 
-pub fn message(on_busy: OnBusy) -> Message {
+pub fn message(on_busy: OnBusy) -> IncomingMessage {
     let content = Json::stored(r#"[{"type":"text","text":"hi"}]"#);
     let event =
         NewEvent { content: Some(content), ..NewEvent::engine(EventType::known("user.message"), None) };
-    Message { event, on_busy, tier: Tier::Fast, speaker: alone() }
+    IncomingMessage { event, on_busy, tier: Tier::Fast, speaker: alone() }
 }
 
 /// The holder of [`talking`], who is its only participant.
@@ -66,17 +66,18 @@ fn sat_on(owner: &str, active: i64) -> Talk {
     talk
 }
 
-fn begun(session: &Session, talk: &Talk, on_busy: OnBusy) -> Result<Begin> {
+fn begun(session: &Session, talk: &Talk, on_busy: OnBusy) -> Result<MessagePlan> {
     begin(session, talk, message(on_busy), &hold(), NOW, &SETTINGS)
 }
 
-pub fn kinds(step: &Step) -> Vec<&str> {
+pub fn kinds(step: &SessionStep) -> Vec<&str> {
     step.events.iter().map(|event| event.kind.as_str()).collect()
 }
 
 #[test]
 fn the_first_message_opens_a_sitting_and_its_turn() {
-    let Begin::Started(plan) = begun(&talking(Status::Idle), &Talk::default(), OnBusy::Queue).unwrap() else {
+    let MessagePlan::Started(plan) = begun(&talking(Status::Idle), &Talk::default(), OnBusy::Queue).unwrap()
+    else {
         panic!("it did not start")
     };
     assert_eq!(kinds(&plan.step), ["session.sitting_started", "user.message", "session.status_change"]);
@@ -88,7 +89,7 @@ fn the_first_message_opens_a_sitting_and_its_turn() {
 
 #[test]
 fn a_sitting_stays_open_and_keeps_its_owner() {
-    let Begin::Started(plan) = begun(&talking(Status::Idle), &sat(1), OnBusy::Queue).unwrap() else {
+    let MessagePlan::Started(plan) = begun(&talking(Status::Idle), &sat(1), OnBusy::Queue).unwrap() else {
         panic!("it did not start")
     };
     assert_eq!(kinds(&plan.step), ["user.message", "session.status_change"]);
@@ -119,18 +120,18 @@ fn a_turn_on_another_memory_ends_the_sitting_first() {
     ];
     for (case, session, owner, speaker, expected) in table {
         let talk = sat_on(owner, 1);
-        let asked = Message { speaker: speaker.clone(), ..message(OnBusy::Queue) };
+        let asked = IncomingMessage { speaker: speaker.clone(), ..message(OnBusy::Queue) };
         let found = match begin(&session, &talk, asked, &hold(), NOW, &SETTINGS).unwrap() {
-            Begin::EndFirst(first) => Some(first),
-            Begin::Started(_) => None,
-            Begin::Queued(_) => panic!("{case} waits"),
+            MessagePlan::EndFirst(first) => Some(first),
+            MessagePlan::Started(_) => None,
+            MessagePlan::Queued(_) => panic!("{case} waits"),
         };
         assert_eq!(found, expected, "{case}");
         let mut waiting = talk.clone();
-        waiting.queue.push(Queued { sequence: Some(4), steers: false, tier: Tier::Fast, speaker });
+        waiting.queue.push(QueuedMessage { sequence: Some(4), steers: false, tier: Tier::Fast, speaker });
         let found = match next(&session, &waiting, &hold(), NOW, &SETTINGS).unwrap() {
-            Some(Begin::EndFirst(first)) => Some(first),
-            Some(Begin::Started(_)) => None,
+            Some(MessagePlan::EndFirst(first)) => Some(first),
+            Some(MessagePlan::Started(_)) => None,
             other => panic!("{case}: {other:?}"),
         };
         assert_eq!(found, expected, "{case}, after it has waited");
@@ -139,13 +140,14 @@ fn a_turn_on_another_memory_ends_the_sitting_first() {
 
 #[test]
 fn an_owner_takes_part_from_the_turn_on_in_which_they_speak() {
-    let asked = || Message { speaker: speaks("boss", true), ..message(OnBusy::Steer) };
-    let Begin::Queued(plan) = begin(&running(1), &sat(1), asked(), &hold(), NOW, &SETTINGS).unwrap() else {
+    let asked = || IncomingMessage { speaker: speaks("boss", true), ..message(OnBusy::Steer) };
+    let MessagePlan::Queued(plan) = begin(&running(1), &sat(1), asked(), &hold(), NOW, &SETTINGS).unwrap()
+    else {
         panic!("it does not wait")
     };
     assert_eq!(plan.step.update.add_participant, None, "the running turn uses the holder's memory");
     assert!(!plan.talk.queue[0].steers, "and is not steered by somebody else");
-    let Begin::Started(plan) =
+    let MessagePlan::Started(plan) =
         begin(&talking(Status::Idle), &Talk::default(), asked(), &hold(), NOW, &SETTINGS).unwrap()
     else {
         panic!("it did not start")
@@ -161,12 +163,19 @@ fn a_message_while_a_turn_runs_does_what_it_asks_for() {
         (OnBusy::Steer, 1, None, true),
     ] {
         let mut talk = sat(1);
-        talk.queue.push(Queued { sequence: Some(4), steers: false, tier: Tier::Fast, speaker: alone() });
-        let Begin::Queued(plan) = begun(&running(1), &talk, on_busy).unwrap() else { panic!("{on_busy:?}") };
+        talk.queue.push(QueuedMessage {
+            sequence: Some(4),
+            steers: false,
+            tier: Tier::Fast,
+            speaker: alone(),
+        });
+        let MessagePlan::Queued(plan) = begun(&running(1), &talk, on_busy).unwrap() else {
+            panic!("{on_busy:?}")
+        };
         assert_eq!(kinds(&plan.step), ["user.message"], "{on_busy:?}");
         assert_eq!(
             plan.talk.queue[place],
-            Queued { sequence: None, steers, tier: Tier::Fast, speaker: alone() },
+            QueuedMessage { sequence: None, steers, tier: Tier::Fast, speaker: alone() },
             "{on_busy:?}"
         );
         assert_eq!((plan.step.update.stop_requested, plan.step.update.status), (stops, None), "{on_busy:?}");
@@ -175,7 +184,7 @@ fn a_message_while_a_turn_runs_does_what_it_asks_for() {
     assert_eq!(refused.code(), "session_busy");
     let mut full = sat(1);
     full.queue = vec![
-        Queued { sequence: Some(4), steers: false, tier: Tier::Fast, speaker: alone() };
+        QueuedMessage { sequence: Some(4), steers: false, tier: Tier::Fast, speaker: alone() };
         limits::TURN_QUEUE_MAX - 1
     ];
     assert!(begun(&running(1), &full, OnBusy::Queue).is_ok());
@@ -186,13 +195,16 @@ fn a_message_while_a_turn_runs_does_what_it_asks_for() {
 #[test]
 fn a_message_waits_while_a_person_is_asked_something() {
     for status in [Status::WaitingHuman, Status::AwaitingTool] {
-        assert!(matches!(begun(&talking(status), &sat(1), OnBusy::Queue), Ok(Begin::Queued(_))), "{status}");
+        assert!(
+            matches!(begun(&talking(status), &sat(1), OnBusy::Queue), Ok(MessagePlan::Queued(_))),
+            "{status}"
+        );
     }
 }
 
 #[test]
 fn a_dead_turn_is_closed_in_the_log_and_the_next_one_works() {
-    let Begin::Started(plan) = begun(&running(0), &sat(1), OnBusy::Reject).unwrap() else {
+    let MessagePlan::Started(plan) = begun(&running(0), &sat(1), OnBusy::Reject).unwrap() else {
         panic!("it did not start")
     };
     assert_eq!(
@@ -207,10 +219,13 @@ fn a_dead_turn_is_closed_in_the_log_and_the_next_one_works() {
 #[test]
 fn a_dead_turn_leaves_the_state_that_its_log_tells_of() {
     let mut talk = sat(1);
-    talk.state.touch(&Fields::default().with("route", "talk".into()).with("diagnostics", json!({"a": 1})));
+    talk.state
+        .touch(&StateFields::default().with("route", "talk".into()).with("diagnostics", json!({"a": 1})));
     let session = running(-1);
     let swept = interrupted(&session, &talk).unwrap();
-    let Ok(Begin::Started(next)) = begun(&session, &talk, OnBusy::Queue) else { panic!("no turn begins") };
+    let Ok(MessagePlan::Started(next)) = begun(&session, &talk, OnBusy::Queue) else {
+        panic!("no turn begins")
+    };
     for plan in [&swept, &*next] {
         assert_eq!(plan.talk.state.get("route"), None, "what describes a turn is gone with the next");
         assert!(plan.talk.state.at("diagnostics", "a").is_some());
@@ -220,18 +235,24 @@ fn a_dead_turn_leaves_the_state_that_its_log_tells_of() {
 #[test]
 fn a_sitting_that_was_silent_for_too_long_is_ended_first() {
     let silent = 60_000_000;
-    assert!(matches!(begun(&talking(Status::Idle), &sat(silent), OnBusy::Queue), Ok(Begin::EndFirst(_))));
-    assert!(matches!(begun(&talking(Status::Idle), &sat(silent - 1), OnBusy::Queue), Ok(Begin::Started(_))));
+    assert!(matches!(
+        begun(&talking(Status::Idle), &sat(silent), OnBusy::Queue),
+        Ok(MessagePlan::EndFirst(_))
+    ));
+    assert!(matches!(
+        begun(&talking(Status::Idle), &sat(silent - 1), OnBusy::Queue),
+        Ok(MessagePlan::Started(_))
+    ));
 }
 
 #[test]
 fn what_waits_gets_its_turn_when_nothing_runs() {
     let mut talk = sat(1);
     assert!(next(&talking(Status::Idle), &talk, &hold(), NOW, &SETTINGS).unwrap().is_none());
-    talk.queue.push(Queued { sequence: Some(7), steers: true, tier: Tier::Quality, speaker: alone() });
+    talk.queue.push(QueuedMessage { sequence: Some(7), steers: true, tier: Tier::Quality, speaker: alone() });
     assert!(next(&running(1), &talk, &hold(), NOW, &SETTINGS).unwrap().is_none());
     for (name, session) in [("idle", talking(Status::Idle)), ("dead", running(0))] {
-        let Some(Begin::Started(plan)) = next(&session, &talk, &hold(), NOW, &SETTINGS).unwrap() else {
+        let Some(MessagePlan::Started(plan)) = next(&session, &talk, &hold(), NOW, &SETTINGS).unwrap() else {
             panic!("{name}")
         };
         assert_eq!(plan.step.update.turn, Some(7), "{name}");
@@ -241,10 +262,10 @@ fn what_waits_gets_its_turn_when_nothing_runs() {
 
 #[test]
 fn the_end_of_a_turn_keeps_its_change_and_the_whole_state_now_and_then() {
-    let outcome = || Outcome {
-        kind: OutcomeKind::Answered,
+    let outcome = || TurnOutcome {
+        kind: TurnOutcomeKind::Answered,
         events: Vec::new(),
-        change: Fields::default().with("route", "talk".into()),
+        change: StateFields::default().with("route", "talk".into()),
         buffer: Buffer::default(),
         crisis: 2,
         records: Vec::new(),
@@ -270,7 +291,7 @@ fn a_message_that_waits_does_not_take_over_the_running_turn() {
     let mut session = running(1);
     let (appended, _) =
         advance(&session.id, &mut session.head, vec![message(OnBusy::Queue).event], NOW, |_| None);
-    let [Appended::New(waiting)] = &appended[..] else { panic!("it was not kept") };
+    let [AppendOutcome::New(waiting)] = &appended[..] else { panic!("it was not kept") };
     assert_eq!((waiting.sequence, waiting.turn), (5, Some(5)));
     assert_eq!(session.head.turn.unwrap().sequence, 3);
     let mut dead = running(0);
@@ -281,11 +302,11 @@ fn a_message_that_waits_does_not_take_over_the_running_turn() {
 #[test]
 fn a_row_knows_its_sequences_and_times_once_it_has_landed() {
     let mut session = talking(Status::Idle);
-    let Begin::Started(plan) = begun(&session, &Talk::default(), OnBusy::Queue).unwrap() else {
+    let MessagePlan::Started(plan) = begun(&session, &Talk::default(), OnBusy::Queue).unwrap() else {
         panic!("it did not start")
     };
     let mut talk = plan.talk;
-    talk.queue.push(Queued { sequence: None, steers: false, tier: Tier::Fast, speaker: alone() });
+    talk.queue.push(QueuedMessage { sequence: None, steers: false, tier: Tier::Fast, speaker: alone() });
     let (appended, _) = advance(&session.id, &mut session.head, plan.step.events, NOW, |_| None);
     talk.land(&appended, NOW);
     let first = appended[0].sequence();

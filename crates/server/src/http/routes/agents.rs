@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_core::library::{self, read};
+use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -26,7 +26,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<library::Agent>>)> {
+) -> Result<(StatusCode, Json<Kept<definitions::Agent>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &made.value).await?;
@@ -42,7 +42,7 @@ pub async fn list(
     State(app): State<App>,
     caller: Caller,
     Asked(asked): Asked<DocsQuery>,
-) -> Result<Json<KeptList<library::Agent>>> {
+) -> Result<Json<KeptList<definitions::Agent>>> {
     let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
     Ok(Json(page.into()))
 }
@@ -58,7 +58,7 @@ pub async fn get(
     caller: Caller,
     At(id): At<String>,
     Asked(()): Asked<()>,
-) -> Result<Json<Kept<library::Agent>>> {
+) -> Result<Json<Kept<definitions::Agent>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
@@ -76,7 +76,7 @@ pub async fn patch(
     caller: Caller,
     At(id): At<String>,
     text: Text,
-) -> Result<Json<Kept<library::Agent>>> {
+) -> Result<Json<Kept<definitions::Agent>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &changed.value).await?;
     Ok(Json(Kept::warned(changed, warnings)))

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use sederunt_core::library;
+use sederunt_core::definitions;
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -20,7 +20,7 @@ pub async fn export(
     State(app): State<App>,
     caller: Caller,
     Asked(()): Asked<()>,
-) -> Result<Json<library::Bundle>> {
+) -> Result<Json<definitions::Bundle>> {
     Ok(Json(app.engine.bundle(&caller.actor).await?))
 }
 
@@ -33,7 +33,7 @@ pub async fn export(
     responses((status = 200, description = "Taken in", body = Imported))
 )]
 pub async fn import(State(app): State<App>, caller: Caller, text: Text) -> Result<Json<Imported>> {
-    let bundle = library::Bundle::read(&text.json())?;
+    let bundle = definitions::Bundle::read(&text.json())?;
     let imported = app.engine.import(&caller.actor, bundle.clone(), text.key).await?;
     let warnings = app.engine.bundle_warnings(&caller.actor, &bundle).await?;
     Ok(Json(Imported { imported, warnings }))

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_core::library::{self, read};
+use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -25,7 +25,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<library::Entity>>)> {
+) -> Result<(StatusCode, Json<Kept<definitions::Entity>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
@@ -40,7 +40,7 @@ pub async fn list(
     State(app): State<App>,
     caller: Caller,
     Asked(EntitiesQuery(asked)): Asked<EntitiesQuery>,
-) -> Result<Json<KeptList<library::Entity>>> {
+) -> Result<Json<KeptList<definitions::Entity>>> {
     let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
     Ok(Json(page.into()))
 }
@@ -56,7 +56,7 @@ pub async fn get(
     caller: Caller,
     At(id): At<String>,
     Asked(()): Asked<()>,
-) -> Result<Json<Kept<library::Entity>>> {
+) -> Result<Json<Kept<definitions::Entity>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
@@ -74,7 +74,7 @@ pub async fn patch(
     caller: Caller,
     At(id): At<String>,
     text: Text,
-) -> Result<Json<Kept<library::Entity>>> {
+) -> Result<Json<Kept<definitions::Entity>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     Ok(Json(changed.into()))
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use http::StatusCode;
 use sederunt_core::engine::MemoryScope;
 use sederunt_core::memory::owner::MemoryAct;
-use sederunt_core::memory::{Kind, Memory};
+use sederunt_core::memory::{Memory, MemoryKind};
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, SessionId};
 
@@ -30,14 +30,14 @@ async fn page<T: From<Page<Memory, i64>>>(
     app: &App,
     caller: &Caller,
     asked: &WhosePage,
-    kind: Kind,
+    kind: MemoryKind,
 ) -> Result<Json<T>> {
     let owner = scope(app, caller, &asked.whose, MemoryAct::Read).await?.owner()?;
     let page = app.engine.memories(&caller.actor, &owner, kind, asked.after, asked.limit).await?;
     Ok(Json(page.into()))
 }
 
-async fn forget(app: &App, caller: &Caller, whose: &Whose, kind: Kind, id: &str) -> Result<StatusCode> {
+async fn forget(app: &App, caller: &Caller, whose: &Whose, kind: MemoryKind, id: &str) -> Result<StatusCode> {
     let owner = scope(app, caller, whose, MemoryAct::Forget).await?.owner()?;
     app.engine.forget(&caller.actor, &owner, kind, id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -67,7 +67,7 @@ pub async fn facts(
     caller: Caller,
     Asked(asked): Asked<WhosePage>,
 ) -> Result<Json<FactList>> {
-    page(&app, &caller, &asked, Kind::Fact).await
+    page(&app, &caller, &asked, MemoryKind::Fact).await
 }
 
 /// Forget a fact
@@ -82,7 +82,7 @@ pub async fn forget_fact(
     At(id): At<String>,
     Asked(whose): Asked<Whose>,
 ) -> Result<StatusCode> {
-    forget(&app, &caller, &whose, Kind::Fact, &id).await
+    forget(&app, &caller, &whose, MemoryKind::Fact, &id).await
 }
 
 /// List arcs
@@ -95,7 +95,7 @@ pub async fn arcs(
     caller: Caller,
     Asked(asked): Asked<WhosePage>,
 ) -> Result<Json<ArcList>> {
-    page(&app, &caller, &asked, Kind::Arc).await
+    page(&app, &caller, &asked, MemoryKind::Arc).await
 }
 
 /// Forget an arc
@@ -110,7 +110,7 @@ pub async fn forget_arc(
     At(id): At<String>,
     Asked(whose): Asked<Whose>,
 ) -> Result<StatusCode> {
-    forget(&app, &caller, &whose, Kind::Arc, &id).await
+    forget(&app, &caller, &whose, MemoryKind::Arc, &id).await
 }
 
 /// List rules

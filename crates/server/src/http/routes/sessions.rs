@@ -8,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use sederunt_core::event::EventQuery;
-use sederunt_core::session::export::{Extent, Format, Paper};
+use sederunt_core::session::export::{ExportExtent, ExportFormat, ExportWriter};
 use sederunt_core::{Error, SessionId, limits};
 use utoipa::IntoParams;
 
@@ -285,17 +285,20 @@ enum FormatWord {
 
 #[derive(Debug)]
 pub struct ExportQuery {
-    format: Format,
-    extent: Extent,
+    format: ExportFormat,
+    extent: ExportExtent,
 }
 
 impl Ask for ExportQuery {
     fn read(pairs: &mut Pairs) -> Result<Self, Error> {
         Ok(Self {
-            format: pairs.text(&["format"])?.as_deref().map_or(Ok(Format::Markdown), Format::parse)?,
+            format: pairs
+                .text(&["format"])?
+                .as_deref()
+                .map_or(Ok(ExportFormat::Markdown), ExportFormat::parse)?,
             extent: match pairs.flag(&["all"])? {
-                Some(true) => Extent::Everything,
-                Some(false) | None => Extent::Messages,
+                Some(true) => ExportExtent::Everything,
+                Some(false) | None => ExportExtent::Messages,
             },
         })
     }
@@ -323,7 +326,7 @@ pub async fn export(
     let last = session.head.last_sequence;
     // Page by page: a long log is never whole in memory. Events that are appended meanwhile are left out.
     let body = try_stream! {
-        let mut paper = Paper::new(format, extent);
+        let mut paper = ExportWriter::new(format, extent);
         yield Bytes::from(paper.begin(&session));
         let mut after = 0;
         while after < last {

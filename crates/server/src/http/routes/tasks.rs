@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_core::library::{self, read};
+use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -28,7 +28,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<library::Task>>)> {
+) -> Result<(StatusCode, Json<Kept<definitions::Task>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &made.value).await?;
@@ -46,7 +46,7 @@ pub async fn list(
     State(app): State<App>,
     caller: Caller,
     Asked(TasksQuery(asked)): Asked<TasksQuery>,
-) -> Result<Json<KeptList<library::Task>>> {
+) -> Result<Json<KeptList<definitions::Task>>> {
     let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
     Ok(Json(page.into()))
 }
@@ -62,7 +62,7 @@ pub async fn get(
     caller: Caller,
     At(id): At<String>,
     Asked(()): Asked<()>,
-) -> Result<Json<Kept<library::Task>>> {
+) -> Result<Json<Kept<definitions::Task>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
@@ -80,7 +80,7 @@ pub async fn patch(
     caller: Caller,
     At(id): At<String>,
     text: Text,
-) -> Result<Json<Kept<library::Task>>> {
+) -> Result<Json<Kept<definitions::Task>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &changed.value).await?;
     Ok(Json(Kept::warned(changed, warnings)))

@@ -5,9 +5,9 @@ use axum::extract::State;
 use sederunt_agents::talk::end::EndWish;
 use sederunt_core::access::Verb;
 use sederunt_core::feedback::capture::Capture;
-use sederunt_core::feedback::{Rate, RatingSource};
+use sederunt_core::feedback::{RatingRequest, RatingSource};
 use sederunt_core::session::SessionType;
-use sederunt_core::session::query::{ListCursor, SessionQuery, Types};
+use sederunt_core::session::query::{ListCursor, SessionQuery, TypeFilter};
 use sederunt_core::{Error, SessionId};
 use utoipa::IntoParams;
 
@@ -76,7 +76,7 @@ pub async fn list(
         inactive: Some(false),
         talks_only: true,
         after: asked.after,
-        ..SessionQuery::of(Types::Only(SessionType::Mixed), asked.limit)
+        ..SessionQuery::of(TypeFilter::Only(SessionType::Mixed), asked.limit)
     };
     let page = app.engine.sessions(&caller.actor, query).await?;
     Ok(Json(ThreadList {
@@ -238,7 +238,7 @@ pub async fn rate(
     };
     let (session, _) = app.engine.conversation(&caller.actor, Verb::Read, &id).await?;
     check_mode(&session, asked.memory_mode)?;
-    let rate = Rate {
+    let rate = RatingRequest {
         label,
         source: asked.source.map_or(RatingSource::ApiEnd, Into::into),
         modality: asked.modality.map(Into::into).unwrap_or_default(),

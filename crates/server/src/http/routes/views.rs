@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use sederunt_core::engine::{Shown, Submission};
+use sederunt_core::definitions::{self, read};
+use sederunt_core::engine::{Submission, ViewDisplay};
 use sederunt_core::ids::UserId;
-use sederunt_core::library::{self, read};
 use sederunt_core::view::{self, respondent::cookie_name};
 use sederunt_core::{Error, SessionId, limits};
 
@@ -39,7 +39,7 @@ pub async fn create(
     text: Text,
 ) -> Result<(StatusCode, Json<KeptView>)> {
     let (publisher, body) = publisher(&text.json())?;
-    let (id, wish) = read::<library::View>(&body)?;
+    let (id, wish) = read::<definitions::View>(&body)?;
     let made = match publisher {
         None => app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?.into(),
         Some((session, epoch)) => {
@@ -234,8 +234,8 @@ pub async fn page(
 ) -> Result<Response> {
     let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
     let (html, cookie) = match shown {
-        Shown::Whole { view, asked: None, .. } => (form::whole(&view), None),
-        Shown::Whole { asked: Some(opened), .. } | Shown::Asked(opened) => {
+        ViewDisplay::Whole { view, asked: None, .. } => (form::whole(&view), None),
+        ViewDisplay::Whole { asked: Some(opened), .. } | ViewDisplay::Asked(opened) => {
             (form::asked(&opened), opened.cookie.clone())
         }
     };

@@ -1,8 +1,8 @@
 //! Approvals and answers on the wire.
 
 use sederunt_core::approval::decide::{self, Decision as CoreDecision};
-use sederunt_core::approval::{self as core, ApprovalQuery, State as CoreState};
-use sederunt_core::library::task::OnExpiry as CoreOnExpiry;
+use sederunt_core::approval::{self as core, ApprovalQuery, ApprovalState as CoreState};
+use sederunt_core::definitions::task::OnExpiry as CoreOnExpiry;
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::http::query::{Ask, Pairs};
 
 words!(
     /// What waits. `broken` cannot be read, and is never carried out.
-    ApprovalKind = core::Kind { Tool, Output, Promotion, Question, Broken }
+    ApprovalKind = core::ApprovalKind { Tool, Output, Promotion, Question, Broken }
 );
 words!(
     /// Where an approval stands; `cancelled`: its session went another way.
@@ -178,7 +178,7 @@ pub struct Decide {
     pub digest: Option<String>,
 }
 
-impl From<Decide> for decide::Decide {
+impl From<Decide> for decide::DecisionRequest {
     fn from(wish: Decide) -> Self {
         Self {
             decision: wish.decision.into(),

@@ -1,6 +1,6 @@
 //! The crisis log on the wire: only how long it is kept.
 
-use sederunt_core::engine::Hold;
+use sederunt_core::engine::CrisisHold;
 use sederunt_core::safety::codes::HoldReason;
 use sederunt_core::{Error, SessionId};
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub struct HoldDone {
     pub held: Count,
 }
 
-impl TryFrom<HoldCrises> for Hold {
+impl TryFrom<HoldCrises> for CrisisHold {
     type Error = Error;
 
     fn try_from(asked: HoldCrises) -> Result<Self, Error> {

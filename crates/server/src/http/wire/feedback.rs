@@ -1,12 +1,12 @@
 //! Feedback on the wire: thumbs with words, feedback sessions, statistics.
 
-use sederunt_core::engine::{Captured, FinalizedFeedback, OpenedFeedback};
+use sederunt_core::engine::{CaptureOutcome, FeedbackEnding, FeedbackOpening};
 use sederunt_core::feedback::RatingCounts;
-use sederunt_core::feedback::capture::{self, Capture, Guardrails, Said, Score, Words};
+use sederunt_core::feedback::capture::{self, Capture, FeedbackText, Guardrails, PrecedingMessage, Score};
 use sederunt_core::feedback::complaint;
-use sederunt_core::feedback::session::{self, Added};
-use sederunt_core::feedback::stats::{self, Counts};
-use sederunt_core::lesson::merge::Merged;
+use sederunt_core::feedback::session::{self, AdditionOutcome};
+use sederunt_core::feedback::stats::{self, ThumbTotals};
+use sederunt_core::lesson::merge::MergeOutcome;
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, SessionId, Timestamp, limits};
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,7 @@ impl TryFrom<CaptureRequest> for Capture {
         };
         Ok(Self {
             signal: Some(asked.signal.into()),
-            words: Words {
+            words: FeedbackText {
                 context: asked.context,
                 what_went_wrong: asked.what_went_wrong,
                 what_to_change: asked.what_to_change,
@@ -151,7 +151,7 @@ impl TryFrom<CaptureRequest> for Capture {
             history: asked
                 .history
                 .into_iter()
-                .map(|one| Said { role: one.role.into(), text: one.text })
+                .map(|one| PrecedingMessage { role: one.role.into(), text: one.text })
                 .collect(),
             rubric: asked.rubric_scores.into_iter().map(score).collect(),
             guardrails,
@@ -207,23 +207,25 @@ impl CaptureDone {
     }
 }
 
-impl From<Captured> for CaptureDone {
-    fn from(captured: Captured) -> Self {
+impl From<CaptureOutcome> for CaptureDone {
+    fn from(captured: CaptureOutcome) -> Self {
         match captured {
-            Captured::Accepted { event, session, suggestions } => Self {
+            CaptureOutcome::Accepted { event, session, suggestions } => Self {
                 feedback_event_id: Some(event.id),
                 feedback_session: Some((*session).into()),
                 suggestions: suggestions.into_iter().map(Into::into).collect(),
                 ..Self::of("accepted")
             },
-            Captured::ClarificationRequired { event, asked } => Self {
+            CaptureOutcome::ClarificationRequired { event, asked } => Self {
                 feedback_event_id: Some(event),
                 prompt: Some(asked.prompt),
                 example: Some(asked.example.to_owned()),
                 missing_fields: asked.missing_fields.into_iter().map(str::to_owned).collect(),
                 ..Self::of("clarification_required")
             },
-            Captured::Blocked(kind) => Self { reason: Some(kind.as_str().to_owned()), ..Self::of("blocked") },
+            CaptureOutcome::Blocked(kind) => {
+                Self { reason: Some(kind.as_str().to_owned()), ..Self::of("blocked") }
+            }
         }
     }
 }
@@ -268,11 +270,11 @@ impl From<session::FeedbackSession> for FeedbackOpened {
     }
 }
 
-impl From<OpenedFeedback> for FeedbackOpened {
-    fn from(opened: OpenedFeedback) -> Self {
+impl From<FeedbackOpening> for FeedbackOpened {
+    fn from(opened: FeedbackOpening) -> Self {
         match opened {
-            OpenedFeedback::Open(session) => (*session).into(),
-            OpenedFeedback::Blocked(kind) => Self {
+            FeedbackOpening::Open(session) => (*session).into(),
+            FeedbackOpening::Blocked(kind) => Self {
                 status: "blocked".to_owned(),
                 session_id: None,
                 expires_at: None,
@@ -316,7 +318,7 @@ pub struct FeedbackAppended {
 }
 
 impl FeedbackAppended {
-    pub fn of(id: &str, added: Added) -> Self {
+    pub fn of(id: &str, added: AdditionOutcome) -> Self {
         let refused = |status: &str, message: String| Self {
             status: status.to_owned(),
             session_id: id.to_owned(),
@@ -326,7 +328,7 @@ impl FeedbackAppended {
             message: Some(message),
         };
         match added {
-            Added::Appended { session, truncated } => Self {
+            AdditionOutcome::Appended { session, truncated } => Self {
                 status: "appended".to_owned(),
                 session_id: session.id,
                 message_count: Some(Count(session.body.messages.len() as u64)),
@@ -334,13 +336,13 @@ impl FeedbackAppended {
                 truncated: Some(truncated),
                 message: None,
             },
-            Added::NotFound => refused("not_found", "there is no such feedback session".to_owned()),
-            Added::Closed { at } => refused("closed", format!("it was finalized at {at}")),
-            Added::Full => {
+            AdditionOutcome::NotFound => refused("not_found", "there is no such feedback session".to_owned()),
+            AdditionOutcome::Closed { at } => refused("closed", format!("it was finalized at {at}")),
+            AdditionOutcome::Full => {
                 refused("full", format!("it holds {} messages already", limits::FEEDBACK_MESSAGES_MAX))
             }
-            Added::Invalid { message } => refused("invalid", message.to_owned()),
-            Added::Blocked(kind) => refused("blocked", blocked(kind)),
+            AdditionOutcome::Invalid { message } => refused("invalid", message.to_owned()),
+            AdditionOutcome::Blocked(kind) => refused("blocked", blocked(kind)),
         }
     }
 }
@@ -469,7 +471,7 @@ pub struct FeedbackFinalized {
 }
 
 impl FeedbackFinalized {
-    pub fn of(id: &str, done: FinalizedFeedback) -> Self {
+    pub fn of(id: &str, done: FeedbackEnding) -> Self {
         let of = |status: &str, session: Option<session::FeedbackSession>| {
             let closed_at = session.as_ref().and_then(|one| one.body.closed.as_ref()).map(|closed| closed.at);
             let open_for =
@@ -485,11 +487,11 @@ impl FeedbackFinalized {
             }
         };
         match done {
-            FinalizedFeedback::Finalized { session, merged, .. } => {
+            FeedbackEnding::Finalized { session, merged, .. } => {
                 let learned = merged.as_ref().map(|merged| match merged {
-                    Merged::New(_) => "new",
-                    Merged::Again(_) => "again",
-                    Merged::Counted(_) => "counted",
+                    MergeOutcome::New(_) => "new",
+                    MergeOutcome::Again(_) => "again",
+                    MergeOutcome::Counted(_) => "counted",
                 });
                 Self {
                     lesson: merged.map(|merged| merged.lesson().clone().into()),
@@ -497,8 +499,8 @@ impl FeedbackFinalized {
                     ..of("finalized", Some(*session))
                 }
             }
-            FinalizedFeedback::Already(session) => of("already_finalized", Some(*session)),
-            FinalizedFeedback::NotFound => of("not_found", None),
+            FeedbackEnding::Already(session) => of("already_finalized", Some(*session)),
+            FeedbackEnding::NotFound => of("not_found", None),
         }
     }
 }
@@ -543,8 +545,8 @@ pub struct ThumbCounts {
     pub approval_rate: Option<f64>,
 }
 
-impl From<Counts> for ThumbCounts {
-    fn from(counts: Counts) -> Self {
+impl From<ThumbTotals> for ThumbCounts {
+    fn from(counts: ThumbTotals) -> Self {
         Self {
             total: Count(counts.total()),
             up: Count(counts.up),
@@ -733,7 +735,7 @@ impl From<RatingCounts> for LabelCounts {
 
 impl From<stats::Stats> for FeedbackStats {
     fn from(stats: stats::Stats) -> Self {
-        let named = |list: Vec<(String, Counts)>| {
+        let named = |list: Vec<(String, ThumbTotals)>| {
             list.into_iter().map(|(name, counts)| NamedCounts { name, counts: counts.into() }).collect()
         };
         Self {

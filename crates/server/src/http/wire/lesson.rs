@@ -51,8 +51,8 @@ pub struct Touched {
     pub at: Timestamp,
 }
 
-impl From<lesson::Touch> for Touched {
-    fn from(touch: lesson::Touch) -> Self {
+impl From<lesson::LessonTouch> for Touched {
+    fn from(touch: lesson::LessonTouch) -> Self {
         Self { by: touch.by, at: touch.at }
     }
 }
@@ -106,7 +106,7 @@ impl From<lesson::Lesson> for Lesson {
     fn from(one: lesson::Lesson) -> Self {
         let confidence = one.confidence().into();
         let (body, effect) = (one.body, one.effect);
-        let source = |source: lesson::Source| LessonSource {
+        let source = |source: lesson::LessonSource| LessonSource {
             feedback_event_id: source.event,
             feedback_session_id: source.feedback_session,
             session_id: source.session,
@@ -272,8 +272,8 @@ pub struct PreventionRule {
     pub lesson: Lesson,
 }
 
-impl From<rule::Rule> for PreventionRule {
-    fn from(rule: rule::Rule) -> Self {
+impl From<rule::LessonRule> for PreventionRule {
+    fn from(rule: rule::LessonRule) -> Self {
         Self {
             when: rule.when,
             then: rule.then,
@@ -291,8 +291,8 @@ pub struct PreventionRules {
     pub markdown: String,
 }
 
-impl From<Vec<rule::Rule>> for PreventionRules {
-    fn from(rules: Vec<rule::Rule>) -> Self {
+impl From<Vec<rule::LessonRule>> for PreventionRules {
+    fn from(rules: Vec<rule::LessonRule>) -> Self {
         Self { markdown: rule::page(&rules), items: rules.into_iter().map(Into::into).collect() }
     }
 }

@@ -1,7 +1,7 @@
 //! Memories on the wire, as their owner sees them.
 
 use sederunt_core::engine::MemoryStatus as CoreStatus;
-use sederunt_core::memory::{Memory, Profile, Source};
+use sederunt_core::memory::{Memory, MemorySource, Profile};
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ pub struct Provenance {
     pub sequences: Vec<Count>,
 }
 
-fn provenance(sources: &[Source]) -> Vec<Provenance> {
+fn provenance(sources: &[MemorySource]) -> Vec<Provenance> {
     sources
         .iter()
         .map(|source| Provenance {

@@ -514,8 +514,8 @@ pub struct Purged {
     pub crises: Count,
 }
 
-impl From<sederunt_core::engine::Purged> for Purged {
-    fn from(purged: sederunt_core::engine::Purged) -> Self {
+impl From<sederunt_core::engine::PurgeCounts> for Purged {
+    fn from(purged: sederunt_core::engine::PurgeCounts) -> Self {
         Self { ratings: Count(purged.ratings), crises: Count(purged.crises) }
     }
 }

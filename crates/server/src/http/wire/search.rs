@@ -3,7 +3,7 @@
 use sederunt_core::live::Hint as CoreHint;
 use sederunt_core::memory::Memory;
 use sederunt_core::session::query::Page;
-use sederunt_core::store::Hit as CoreHit;
+use sederunt_core::store::SearchHit;
 use sederunt_core::{Error, limits};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -82,9 +82,9 @@ pub struct Hits {
     pub next_cursor: Option<String>,
 }
 
-impl From<Page<CoreHit, i64>> for Hits {
-    fn from(page: Page<CoreHit, i64>) -> Self {
-        let hit = |hit: CoreHit| Hit {
+impl From<Page<SearchHit, i64>> for Hits {
+    fn from(page: Page<SearchHit, i64>) -> Self {
+        let hit = |hit: SearchHit| Hit {
             session_id: hit.session.to_string(),
             sequence: hit.sequence,
             snippet: hit.snippet,

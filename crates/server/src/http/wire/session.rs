@@ -1,7 +1,7 @@
 //! Sessions on the wire.
 
 use sederunt_core::session::decide::{self, PatchSession as CorePatch, SourceWish as CoreSourceWish};
-use sederunt_core::session::query::{Page, SessionQuery, Types};
+use sederunt_core::session::query::{Page, SessionQuery, TypeFilter};
 use sederunt_core::session::source::Company as CoreCompany;
 use sederunt_core::session::{self as core, StatusSet};
 use sederunt_core::{Error, Timestamp, UserId, limits};
@@ -437,7 +437,7 @@ impl Ask for SessionsQuery {
         let session_type =
             pairs.parsed(&["session_type", "type"], rule, |text| core::SessionType::parse(text).ok())?;
         Ok(Self(SessionQuery {
-            types: session_type.map_or(Types::All, Types::Only),
+            types: session_type.map_or(TypeFilter::All, TypeFilter::Only),
             status: pairs.text(&["status"])?.as_deref().map(StatusSet::parse).transpose()?,
             group: pairs.parsed(&["group"], "must be active, live, failing or terminal", StatusSet::group)?,
             kind: pairs.parsed(&["kind"], "is not a kind of source", |text| {

@@ -37,8 +37,8 @@ pub struct SessionState {
     pub deadline_at: Option<Timestamp>,
 }
 
-impl From<core::State> for SessionState {
-    fn from(state: core::State) -> Self {
+impl From<core::SessionState> for SessionState {
+    fn from(state: core::SessionState) -> Self {
         Self {
             session_id: state.session.to_string(),
             status: state.status.into(),
@@ -73,8 +73,8 @@ pub struct SharedState {
     pub last_sequence: u64,
 }
 
-impl From<core::State> for SharedState {
-    fn from(state: core::State) -> Self {
+impl From<core::SessionState> for SharedState {
+    fn from(state: core::SessionState) -> Self {
         Self {
             session_id: state.session.to_string(),
             status: state.status.into(),

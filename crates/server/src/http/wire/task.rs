@@ -2,7 +2,7 @@
 
 use sederunt_core::engine::{self, TaskStanding as CoreStanding};
 use sederunt_core::session::query::{ListCursor, Page};
-use sederunt_core::work::output::Output as CoreOutput;
+use sederunt_core::work::output::OutputContract;
 use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -68,7 +68,7 @@ pub struct EntitySession {
     pub task_name: Option<String>,
     /// The task's output contract, as it is now.
     #[schema(value_type = Option<Output>)]
-    pub task_output_config: Option<CoreOutput>,
+    pub task_output_config: Option<OutputContract>,
     pub status: Status,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub started_at: Option<Timestamp>,

@@ -1,7 +1,7 @@
 //! Conversations as their surfaces show them: lists, histories, state, endings.
 
 use sederunt_agents::talk::end::{Ending, Farewell};
-use sederunt_core::engine::Standing;
+use sederunt_core::engine::TalkStanding;
 use sederunt_core::event::Event;
 use sederunt_core::feedback::{
     Label as CoreLabel, Modality as CoreModality, Rating, RatingCounts, RatingSource as CoreSource,
@@ -148,8 +148,8 @@ pub struct ThreadStatus {
     pub waiting: Count,
 }
 
-impl From<Standing> for ThreadStatus {
-    fn from(standing: Standing) -> Self {
+impl From<TalkStanding> for ThreadStatus {
+    fn from(standing: TalkStanding) -> Self {
         let sitting = standing.talk.sitting.as_ref();
         Self {
             has_active_session: sitting.is_some(),

@@ -1,8 +1,8 @@
 //! A person's work queue on the wire.
 
 use sederunt_core::Error;
-use sederunt_core::engine::Waiting;
-use sederunt_core::library as core;
+use sederunt_core::definitions as core;
+use sederunt_core::engine::WaitingItem;
 use sederunt_core::session::query::Page;
 use sederunt_core::work::queue::QueueCounts as CoreCounts;
 use serde::Serialize;
@@ -53,14 +53,14 @@ pub enum QueueItemKind {
     Task,
 }
 
-impl From<Waiting> for QueueItem {
-    fn from(waiting: Waiting) -> Self {
+impl From<WaitingItem> for QueueItem {
+    fn from(waiting: WaitingItem) -> Self {
         let (kind, approval, session, task) = match waiting {
-            Waiting::Approval(approval, session) => {
+            WaitingItem::Approval(approval, session) => {
                 (QueueItemKind::Approval, Some((*approval).into()), Some((*session).into()), None)
             }
-            Waiting::Session(session) => (QueueItemKind::Session, None, Some((*session).into()), None),
-            Waiting::Task(task) => (QueueItemKind::Task, None, None, Some((*task).into())),
+            WaitingItem::Session(session) => (QueueItemKind::Session, None, Some((*session).into()), None),
+            WaitingItem::Task(task) => (QueueItemKind::Task, None, None, Some((*task).into())),
         };
         Self { kind, approval, session, task }
     }
@@ -74,8 +74,8 @@ pub struct QueueList {
     pub next_cursor: Option<String>,
 }
 
-impl From<Page<Waiting, i64>> for QueueList {
-    fn from(page: Page<Waiting, i64>) -> Self {
+impl From<Page<WaitingItem, i64>> for QueueList {
+    fn from(page: Page<WaitingItem, i64>) -> Self {
         Self {
             items: page.items.into_iter().map(Into::into).collect(),
             next_cursor: page.next.map(|next| next.to_string()),

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use sederunt_core::engine::{self, OpenedView, Shown, Submitted};
-use sederunt_core::library;
+use sederunt_core::definitions;
+use sederunt_core::engine::{self, OpenedView, SubmitResult, ViewDisplay};
 use sederunt_core::session::query::Page;
-use sederunt_core::view::{self, Answer as CoreAnswer};
+use sederunt_core::view::{self, ViewAnswer};
 use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::OneOfBuilder;
@@ -41,19 +41,19 @@ impl ToSchema for ViewView {
 #[derive(Debug, Serialize)]
 pub struct KeptView {
     #[serde(flatten)]
-    pub kept: Kept<library::View>,
+    pub kept: Kept<definitions::View>,
     pub url: Option<String>,
 }
 
 impl KeptView {
-    pub fn published(published: engine::Published, base: &str) -> Self {
+    pub fn published(published: engine::PublishedView, base: &str) -> Self {
         let url = Some(published.url(base));
         Self { kept: published.view.into(), url }
     }
 }
 
-impl From<library::Defined<library::View>> for KeptView {
-    fn from(view: library::Defined<library::View>) -> Self {
+impl From<definitions::StoredDefinition<definitions::View>> for KeptView {
+    fn from(view: definitions::StoredDefinition<definitions::View>) -> Self {
         Self { kept: view.into(), url: None }
     }
 }
@@ -65,8 +65,8 @@ pub struct KeptViews {
     pub next_cursor: Option<String>,
 }
 
-impl From<Page<library::Defined<library::View>, i64>> for KeptViews {
-    fn from(page: Page<library::Defined<library::View>, i64>) -> Self {
+impl From<Page<definitions::StoredDefinition<definitions::View>, i64>> for KeptViews {
+    fn from(page: Page<definitions::StoredDefinition<definitions::View>, i64>) -> Self {
         let next_cursor = page.next.map(|next| next.to_string());
         Self { items: page.items.into_iter().map(Into::into).collect(), next_cursor }
     }
@@ -80,10 +80,10 @@ pub struct AskedView {
     pub description: Option<String>,
     pub asked_by: Asker,
     #[schema(value_type = Gate)]
-    pub gate: view::Gate,
+    pub gate: view::ViewAudience,
     /// Null until the gate is passed: say who you are first.
     #[schema(value_type = Option<Vec<Question>>)]
-    pub questions: Option<Vec<view::Question>>,
+    pub questions: Option<Vec<view::ViewQuestion>>,
     /// Whether it still takes answers.
     pub open: bool,
     /// Whether you have answered it.
@@ -116,13 +116,13 @@ impl From<OpenedView> for AskedView {
 
 impl ViewView {
     /// What is shown, and the cookie by which a respondent is recognised.
-    pub fn of(shown: Shown, base: &str) -> (Self, Option<String>) {
+    pub fn of(shown: ViewDisplay, base: &str) -> (Self, Option<String>) {
         match shown {
-            Shown::Whole { view, published, .. } => {
+            ViewDisplay::Whole { view, published, .. } => {
                 let url = published.map(|published| published.url(base));
                 (Self::Whole(Box::new(KeptView { kept: (*view).into(), url })), None)
             }
-            Shown::Asked(opened) => {
+            ViewDisplay::Asked(opened) => {
                 let cookie = opened.cookie.clone();
                 (Self::Asked(Box::new((*opened).into())), cookie)
             }
@@ -177,8 +177,8 @@ pub struct Accepted {
     pub repeated: bool,
 }
 
-impl From<&Submitted> for Accepted {
-    fn from(submitted: &Submitted) -> Self {
+impl From<&SubmitResult> for Accepted {
+    fn from(submitted: &SubmitResult) -> Self {
         Self { accepted: true, repeated: submitted.repeated }
     }
 }
@@ -203,8 +203,8 @@ pub struct Answer {
     pub at: Timestamp,
 }
 
-impl From<CoreAnswer> for Answer {
-    fn from(answer: CoreAnswer) -> Self {
+impl From<ViewAnswer> for Answer {
+    fn from(answer: ViewAnswer) -> Self {
         let view::Respondent { kind, id } = answer.respondent;
         Self {
             view_id: answer.view_id,
@@ -224,8 +224,8 @@ pub struct AnswerList {
     pub next_cursor: Option<String>,
 }
 
-impl From<Page<CoreAnswer, u64>> for AnswerList {
-    fn from(page: Page<CoreAnswer, u64>) -> Self {
+impl From<Page<ViewAnswer, u64>> for AnswerList {
+    fn from(page: Page<ViewAnswer, u64>) -> Self {
         Self {
             items: page.items.into_iter().map(Into::into).collect(),
             next_cursor: page.next.map(|next| next.to_string()),

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sederunt_core::definitions;
+use sederunt_core::definitions::task::RunLimits as CoreLimits;
 use sederunt_core::engine::{self, Engine};
-use sederunt_core::library;
-use sederunt_core::library::task::RunLimits as CoreLimits;
 use sederunt_core::session::SessionType as CoreType;
-use sederunt_core::work::output::Output as CoreOutput;
+use sederunt_core::work::output::OutputContract;
 use sederunt_core::work::{self as core, Pause, Settle, run};
 use sederunt_core::{Error, Timestamp, limits};
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ pub struct Claimed {
 
 impl Claims {
     /// The claimed sessions, each with its brief.
-    pub async fn briefed(engine: &Engine, claimed: Vec<core::Claimed>) -> Result<Self, Error> {
+    pub async fn briefed(engine: &Engine, claimed: Vec<core::ClaimedRun>) -> Result<Self, Error> {
         let mut claims = Vec::with_capacity(claimed.len());
         for claimed in claimed {
             let pending_answers;
@@ -149,7 +149,7 @@ pub struct Brief {
     pub description: Option<String>,
     /// What the run must bring forth.
     #[schema(value_type = Option<Output>)]
-    pub output: Option<CoreOutput>,
+    pub output: Option<OutputContract>,
     #[schema(value_type = RunLimits)]
     pub limits: CoreLimits,
     /// Outputs of this session that were denied, oldest first.
@@ -158,9 +158,9 @@ pub struct Brief {
     #[schema(value_type = Object)]
     pub results: BTreeMap<String, Raw>,
     #[schema(value_type = Option<Agent>)]
-    pub agent: Option<Kept<library::Agent>>,
+    pub agent: Option<Kept<definitions::Agent>>,
     #[schema(value_type = Option<Entity>)]
-    pub entity: Option<Kept<library::Entity>>,
+    pub entity: Option<Kept<definitions::Entity>>,
 }
 
 /// An output that a person did not want.

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use sederunt_core::error::Error;
-use sederunt_core::event::Appended;
+use sederunt_core::event::AppendOutcome;
 use sederunt_core::session::Head;
-use sederunt_core::store::{Committed, Notice, PartDone, Replay};
+use sederunt_core::store::{CommitResult, Notice, PartResult, Replay};
 use sederunt_core::time::Timestamp;
 use smallvec::smallvec;
 
@@ -100,13 +100,13 @@ impl JudgedBatch {
             locked.description = description;
         }
         if let Some(key) = &job.key {
-            let sequences = appended.iter().map(Appended::sequence).collect();
+            let sequences = appended.iter().map(AppendOutcome::sequence).collect();
             let replay = Replay { sequences, note: key.note };
             keys.push(job.tk, Some(sk), key, &replay, loaded.now);
             loaded.keys.insert((job.tk, key.scope), StoredKey::of_commit(job.tk, sk, key, replay));
         }
         let head = locked.head.clone();
-        Ok(Committed { at: loaded.now, parts: smallvec![PartDone { head, appended }], replay: None })
+        Ok(CommitResult { at: loaded.now, parts: smallvec![PartResult { head, appended }], replay: None })
     }
 
     /// The appends that wrote something, with their heads and results.
@@ -114,7 +114,7 @@ impl JudgedBatch {
         &'a self,
         jobs: &'a [&AppendJob],
         answers: &'a [CommitAnswer],
-    ) -> impl Iterator<Item = (&'a AppendJob, &'a BatchHead, &'a PartDone)> {
+    ) -> impl Iterator<Item = (&'a AppendJob, &'a BatchHead, &'a PartResult)> {
         jobs.iter().zip(answers).zip(&self.loaded.place).filter_map(|((job, answer), place)| {
             let done = answer.as_ref().ok().filter(|done| done.replay.is_none())?.parts.first()?;
             Some((*job, self.loaded.heads.get((*place)?)?, done))

@@ -12,7 +12,7 @@ pub(super) mod queue;
 use sederunt_core::access::Role;
 use sederunt_core::event::NewEvent;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
-use sederunt_core::store::{Committed, Guard, IdemKey, Refusal, Write};
+use sederunt_core::store::{CommitResult, Guard, IdemKey, Refusal, Write};
 use tokio::sync::oneshot;
 
 /// A plain append in a queue, and where its caller waits.
@@ -28,7 +28,7 @@ pub(super) struct AppendJob {
     pub(super) done: oneshot::Sender<CommitAnswer>,
 }
 
-pub(super) type CommitAnswer = Result<Committed, Refusal>;
+pub(super) type CommitAnswer = Result<CommitResult, Refusal>;
 
 impl AppendJob {
     pub(super) fn bytes(&self) -> usize {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::SessionId;
-use sederunt_core::store::{Change, Committed, On, Part, Refusal, Write};
+use sederunt_core::store::{Change, ChangePart, CommitResult, PartTarget, Refusal, Write};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -54,8 +54,8 @@ impl ChangeBatches {
 
     /// Whether a change may share a transaction: it is small, and all that it does is in its parts.
     pub(in crate::postgres) fn accepts(change: &Change) -> bool {
-        let small = |part: &Part| {
-            let forks = matches!(&part.on, On::New(new) if new.fork_of.is_some());
+        let small = |part: &ChangePart| {
+            let forks = matches!(&part.on, PartTarget::New(new) if new.fork_of.is_some());
             !forks && !part.writes.iter().any(|write| matches!(write, Write::Delete))
         };
         change.key.is_none()
@@ -67,7 +67,7 @@ impl ChangeBatches {
 
     pub(in crate::postgres) async fn apply(&self, tk: i32, change: Change) -> CommitAnswer {
         let closed = || Refusal::from(Error::unavailable("the store is closing"));
-        let makes = change.parts.iter().any(|part| matches!(part.on, On::New(_)));
+        let makes = change.parts.iter().any(|part| matches!(part.on, PartTarget::New(_)));
         let coalescer = if makes { &self.making } else { &self.moving };
         let (done, answer) = oneshot::channel();
         if !coalescer.put(QueuedChange { tk, change, done }) {
@@ -116,8 +116,8 @@ fn split_batch(waiting: Vec<QueuedChange>) -> (Vec<QueuedChange>, Vec<QueuedChan
 
 fn sessions(change: &Change) -> impl Iterator<Item = &SessionId> {
     change.parts.iter().map(|part| match &part.on {
-        On::Session(id) => id,
-        On::New(new) => &new.id,
+        PartTarget::Session(id) => id,
+        PartTarget::New(new) => &new.id,
     })
 }
 
@@ -130,11 +130,11 @@ async fn commit_batch(context: &Context, batch: &[QueuedChange]) -> Vec<CommitAn
     let mut all = first.change.clone();
     all.parts.extend(rest.iter().flat_map(|one| one.change.parts.iter().cloned()));
     match commit::apply(context, first.tk, &all).await {
-        Ok(Committed { at, parts, .. }) => {
+        Ok(CommitResult { at, parts, .. }) => {
             let mut parts = parts.into_iter();
             let mut answer = |one: &QueuedChange| {
                 let parts = parts.by_ref().take(one.change.parts.len()).collect();
-                Ok(Committed { at, parts, replay: None })
+                Ok(CommitResult { at, parts, replay: None })
             };
             batch.iter().map(&mut answer).collect()
         }
@@ -165,8 +165,8 @@ mod tests {
     fn waiting(tk: i32, ids: &[&str]) -> QueuedChange {
         let mut change = Change::new(TenantId::stored("t"));
         for id in ids {
-            let on = On::Session(SessionId::stored(*id));
-            change.parts.push(Part { on, guard: Guard::default(), writes: Default::default() });
+            let on = PartTarget::Session(SessionId::stored(*id));
+            change.parts.push(ChangePart { on, guard: Guard::default(), writes: Default::default() });
         }
         QueuedChange { tk, change, done: oneshot::channel().0 }
     }

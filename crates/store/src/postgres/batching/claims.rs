@@ -11,7 +11,7 @@ use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::SessionType;
 use sederunt_core::store::{ClaimStore, StoreFuture};
-use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::work::{ClaimOrder, ClaimedRun};
 use sederunt_core::{Result, limits};
 use tokio::sync::oneshot;
 
@@ -19,7 +19,7 @@ use crate::postgres::tx::Context;
 use crate::postgres::{PostgresStore, claim};
 
 impl ClaimStore for PostgresStore {
-    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
+    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<ClaimedRun>> {
         self.claim_batches.claim(&self.context, order).boxed()
     }
 }
@@ -52,7 +52,7 @@ struct ClaimQueue {
 #[derive(Debug)]
 struct QueuedClaim {
     order: ClaimOrder,
-    done: oneshot::Sender<Result<Vec<Claimed>>>,
+    done: oneshot::Sender<Result<Vec<ClaimedRun>>>,
 }
 
 impl ClaimBatches {
@@ -61,7 +61,7 @@ impl ClaimBatches {
         self: &Arc<Self>,
         context: &Arc<Context>,
         order: ClaimOrder,
-    ) -> Result<Vec<Claimed>> {
+    ) -> Result<Vec<ClaimedRun>> {
         let (done, answer) = oneshot::channel();
         let claim = QueuedClaim { order, done };
         if claim.order.key.is_some() {

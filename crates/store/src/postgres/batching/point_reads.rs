@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join_all, join5};
 use sederunt_core::Error;
+use sederunt_core::definitions::{DefinitionDoc, DefinitionKind};
 use sederunt_core::ids::{SessionId, TenantId};
-use sederunt_core::library::{Doc, Kind};
 use sederunt_core::session::Session;
 use sederunt_core::time::Timestamp;
 use tokio::sync::oneshot;
@@ -36,7 +36,7 @@ type ReadWaiters<K, T> = HashMap<K, Vec<ReadAnswer<Option<T>>>>;
 #[derive(Debug)]
 enum PointRead {
     Session(i32, TenantId, SessionId, ReadAnswer<Option<Session>>),
-    Doc(i32, TenantId, (Kind, Box<str>), ReadAnswer<Option<Doc>>),
+    Doc(i32, TenantId, (DefinitionKind, Box<str>), ReadAnswer<Option<DefinitionDoc>>),
     Now(ReadAnswer<Timestamp>),
 }
 
@@ -68,9 +68,9 @@ impl ReadBatches {
     pub(in crate::postgres) async fn doc(
         &self,
         tenant: &TenantId,
-        kind: Kind,
+        kind: DefinitionKind,
         name: &str,
-    ) -> Result<Option<Doc>, Error> {
+    ) -> Result<Option<DefinitionDoc>, Error> {
         let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
         self.ask(|answer| PointRead::Doc(tk, tenant.clone(), (kind, name.into()), answer)).await
     }
@@ -142,14 +142,14 @@ fn batch_of(batches: &mut Vec<ReadBatch>, tk: i32, tenant: TenantId) -> &mut Rea
 struct ReadBatch {
     tenant: Option<(i32, TenantId)>,
     sessions: ReadWaiters<SessionId, Session>,
-    docs: ReadWaiters<(Kind, Box<str>), Doc>,
+    docs: ReadWaiters<(DefinitionKind, Box<str>), DefinitionDoc>,
     nows: Vec<ReadAnswer<Timestamp>>,
 }
 
 #[derive(Default)]
 struct ReadRows {
     sessions: HashMap<SessionId, Session>,
-    docs: HashMap<(Kind, Box<str>), Doc>,
+    docs: HashMap<(DefinitionKind, Box<str>), DefinitionDoc>,
     now: Timestamp,
 }
 
@@ -268,7 +268,7 @@ mod tests {
             PointRead::Session(tk, tenant.clone(), SessionId::stored(id), oneshot::channel().0)
         };
         let doc = |tk, tenant: &TenantId, name: &str| {
-            PointRead::Doc(tk, tenant.clone(), (Kind::Task, name.into()), oneshot::channel().0)
+            PointRead::Doc(tk, tenant.clone(), (DefinitionKind::Task, name.into()), oneshot::channel().0)
         };
         let batches = by_tenant(vec![
             session(1, &a, "x"),

@@ -1,7 +1,7 @@
 //! Loads the rows that the records of a change rest on, in one statement, and locks those that must not change before
 //! the commit. Core judges them (`Change::judge_records`).
 
-use sederunt_core::approval::State;
+use sederunt_core::approval::ApprovalState;
 use sederunt_core::error::Error;
 use sederunt_core::store::{Change, Refusal, RowKey, RowState};
 use tokio_postgres::Row;
@@ -165,7 +165,7 @@ fn found(row: &Row) -> Result<BasisRow> {
         RowReading::Version => RowState::Version(count(version)),
         RowReading::Of => RowState::Of(word.into()),
         RowReading::State => {
-            let state = State::parse(word);
+            let state = ApprovalState::parse(word);
             RowState::Approval(state.ok_or_else(|| Error::internal(format!("an approval is `{word}`")))?)
         }
     };

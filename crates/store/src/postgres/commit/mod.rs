@@ -12,7 +12,9 @@ use sederunt_core::access::ActingUser;
 use sederunt_core::error::Error;
 use sederunt_core::ids::SessionId;
 use sederunt_core::session::Head;
-use sederunt_core::store::{Change, Committed, NewSession, Notice, On, Part, Record, Refusal, Write};
+use sederunt_core::store::{
+    Change, ChangePart, CommitResult, NewSession, Notice, PartTarget, Record, Refusal, Write,
+};
 use sederunt_core::time::Timestamp;
 use smallvec::SmallVec;
 
@@ -75,7 +77,7 @@ impl From<tokio_postgres::Error> for Abort {
 }
 
 /// Applies a change, as a whole or not at all.
-pub(super) async fn apply(context: &Context, tk: i32, change: &Change) -> Result<Committed, Refusal> {
+pub(super) async fn apply(context: &Context, tk: i32, change: &Change) -> Result<CommitResult, Refusal> {
     let deletes =
         change.parts.iter().any(|part| part.writes.iter().any(|write| matches!(write, Write::Delete)));
     let limit = if deletes { DELETE_MAX } else { ANSWER_MAX };
@@ -122,7 +124,7 @@ fn acting_user(change: &Change) -> Option<ActingUser> {
     })
 }
 
-async fn attempt(context: &Context, tk: i32, change: &Change) -> Result<Committed, Abort> {
+async fn attempt(context: &Context, tk: i32, change: &Change) -> Result<CommitResult, Abort> {
     let by = acting_user(change);
     let scope = by.as_ref().map_or(Scope::Tenant(tk), |by| Scope::TenantAs(tk, by));
     let tx = context.prepare(scope).await?;
@@ -140,7 +142,7 @@ async fn attempt(context: &Context, tk: i32, change: &Change) -> Result<Committe
 }
 
 struct AppliedChange {
-    committed: Committed,
+    committed: CommitResult,
     notices: Vec<Notice>,
     /// The key of each notice's session.
     keys: Vec<(i32, i64)>,
@@ -173,8 +175,8 @@ async fn write_and_commit(
     let mut locked = lock(context, tx, tk, change).await?;
     if let Some((key, found)) = change.key.as_ref().zip(locked.stored_key.as_ref()) {
         let heads = change.parts.iter().filter_map(|part| match &part.on {
-            On::Session(id) => locked.heads.get(id).map(|locked| locked.head.clone()),
-            On::New(_) => None,
+            PartTarget::Session(id) => locked.heads.get(id).map(|locked| locked.head.clone()),
+            PartTarget::New(_) => None,
         });
         let committed = found.answer(key, heads, locked.now)?;
         tx.send_commit().await?;
@@ -191,7 +193,7 @@ async fn write_and_commit(
         write_set.parts.push(state);
     }
     locked.basis.judge(change)?;
-    let committed = Committed { at: locked.now, parts, replay: None };
+    let committed = CommitResult { at: locked.now, parts, replay: None };
     write_set.write(tx, tk, change, &committed, locked.now).await?;
     if !change.records.is_empty() {
         for record in &change.records {
@@ -209,10 +211,10 @@ async fn lock(context: &Context, tx: &Tx, tk: i32, change: &Change) -> Result<Lo
     let mut news = 0i64;
     for part in &change.parts {
         match &part.on {
-            On::Session(id) => {
+            PartTarget::Session(id) => {
                 ids.insert(id.as_str());
             }
-            On::New(new) => {
+            PartTarget::New(new) => {
                 news += 1;
                 ids.extend(new.fork_of.as_ref().map(|fork| fork.session.as_str()));
             }
@@ -231,7 +233,7 @@ async fn lock(context: &Context, tx: &Tx, tk: i32, change: &Change) -> Result<Lo
     let lock_params: [Param<'_>; 2] = [&tk, &ids];
     let draw_params: [Param<'_>; 1] = [&news];
     let scope = change.key.as_ref().map(|key| &key.scope[..]);
-    let has_session = change.parts.iter().any(|part| matches!(part.on, On::Session(_)));
+    let has_session = change.parts.iter().any(|part| matches!(part.on, PartTarget::Session(_)));
     // Changes with the same key wait for each other on their session's row; without one, on the key itself.
     let twins = scope.filter(|_| !has_session).map(|scope| hash64(&[b"key", &tk.to_be_bytes(), scope]));
     let wait = client.prepare_cached("SELECT pg_advisory_xact_lock($1)").await?;
@@ -286,7 +288,7 @@ async fn load_lookups(tx: &Tx, tk: i32, change: &Change, locked: &LockedRows) ->
     let mut asked: (Vec<i64>, Vec<&str>) = Default::default();
     let mut external: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
     for part in &change.parts {
-        let On::Session(id) = &part.on else { continue };
+        let PartTarget::Session(id) = &part.on else { continue };
         let Some(locked) = locked.heads.get(id) else { continue };
         if let Some(user) = part.guard.asks_participant(&locked.head) {
             asked.0.push(locked.sk);
@@ -317,16 +319,16 @@ async fn load_lookups(tx: &Tx, tk: i32, change: &Change, locked: &LockedRows) ->
 async fn part_state(
     tx: &Tx,
     tk: i32,
-    part: &Part,
+    part: &ChangePart,
     locked: &mut LockedRows,
     surrogates: &mut impl Iterator<Item = i64>,
 ) -> Result<PartState, Abort> {
     let (sk, id, head, new_parts) = match &part.on {
-        On::Session(id) => {
+        PartTarget::Session(id) => {
             let locked = locked.heads.get(id).ok_or(Refusal::Rejected(Error::NotFound))?;
             (locked.sk, id, locked.head.clone(), None)
         }
-        On::New(new) => {
+        PartTarget::New(new) => {
             let sk =
                 surrogates.next().ok_or_else(|| Fault::from(Error::internal("no surrogate was drawn")))?;
             let mut stamped = NewSession::clone(new);

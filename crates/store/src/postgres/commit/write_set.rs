@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use sederunt_core::event::{Appended, Event};
+use sederunt_core::event::{AppendOutcome, Event};
 use sederunt_core::ids::SessionId;
 use sederunt_core::session::Head;
-use sederunt_core::store::{Change, Committed, Notice, Part, PartDone, Refusal, Replay, Update, Write};
+use sederunt_core::store::{
+    Change, ChangePart, CommitResult, Notice, PartResult, Refusal, Replay, Update, Write,
+};
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
 
@@ -44,17 +46,17 @@ impl PartState {
     /// Judges the part and moves the state by its writes.
     pub(super) fn judge(
         &mut self,
-        part: &Part,
+        part: &ChangePart,
         lookups: &mut Lookups,
         now: Timestamp,
-    ) -> Result<PartDone, Refusal> {
+    ) -> Result<PartResult, Refusal> {
         let guard = self.new_parts.is_none().then_some(&part.guard);
         let judged = judge(&self.id, self.sk, &mut self.head, guard, &part.writes, lookups, now)?;
         self.events = new_events(&judged.appended).cloned().collect();
         self.description = judged.description;
         self.talk = judged.talk;
         self.deleted = judged.deleted;
-        Ok(PartDone { head: self.head.clone(), appended: judged.appended })
+        Ok(PartResult { head: self.head.clone(), appended: judged.appended })
     }
 }
 
@@ -71,7 +73,7 @@ impl WriteSet {
         tx: &Tx,
         tk: i32,
         change: &Change,
-        committed: &Committed,
+        committed: &CommitResult,
         now: Timestamp,
     ) -> Result<(), Abort> {
         for state in self.parts.iter().filter(|state| state.deleted) {
@@ -118,7 +120,7 @@ impl WriteSet {
         }
         if let Some(key) = &change.key {
             let first = committed.parts.iter().find(|part| !part.appended.is_empty());
-            let sequences = first.map(|part| part.appended.iter().map(Appended::sequence).collect());
+            let sequences = first.map(|part| part.appended.iter().map(AppendOutcome::sequence).collect());
             let replay = Replay { sequences: sequences.unwrap_or_default(), note: key.note };
             // The key of a deletion outlives the session; any other key is deleted with it.
             let sk = self.parts.first().filter(|state| !state.deleted).map(|state| state.sk);
@@ -140,7 +142,7 @@ impl WriteSet {
         self,
         tk: i32,
         change: &Change,
-        committed: &Committed,
+        committed: &CommitResult,
     ) -> (Vec<Notice>, Vec<(i32, i64)>) {
         let mut keys = Vec::new();
         let mut notices = Vec::new();
@@ -167,7 +169,7 @@ impl WriteSet {
     }
 }
 
-fn updates(part: &Part) -> impl Iterator<Item = &Update> {
+fn updates(part: &ChangePart) -> impl Iterator<Item = &Update> {
     part.writes.iter().filter_map(|write| match write {
         Write::Update(update) => Some(&**update),
         Write::Append(_) | Write::Talk(_) | Write::Delete => None,

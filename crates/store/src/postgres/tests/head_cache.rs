@@ -152,7 +152,7 @@ async fn a_refusal_beside_what_is_written_stands_only_where_the_row_was_the_know
         believe(scene, "s", unclaimed);
         let tk = scene.store.context.tk(&tenant("ours")).await.unwrap().unwrap();
         let job = |change: Change| {
-            let Part { guard, mut writes, .. } = change.parts.into_iter().next().unwrap();
+            let ChangePart { guard, mut writes, .. } = change.parts.into_iter().next().unwrap();
             let Some(Write::Append(events)) = writes.pop() else { panic!() };
             let (tenant, session, (done, _)) = (tenant("ours"), id("s"), tokio::sync::oneshot::channel());
             AppendJob { tk, tenant, session, guard, write: Write::Append(events), key: None, done }
@@ -172,8 +172,11 @@ async fn what_others_are_known_to_have_changed_is_forgotten() {
         other.say("ours", "s", "theirs").await;
         until("word of the other node", async || known(scene, "s").is_none()).await;
         assert!(known(scene, "t").is_some());
-        let part =
-            Part { on: On::Session(id("t")), guard: Guard::default(), writes: smallvec![Write::Delete] };
+        let part = ChangePart {
+            on: PartTarget::Session(id("t")),
+            guard: Guard::default(),
+            writes: smallvec![Write::Delete],
+        };
         scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
         assert!(known(scene, "t").is_none());
         other.close().await;

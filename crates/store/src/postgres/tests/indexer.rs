@@ -19,7 +19,8 @@ async fn only_new_words_leave_the_search_index_behind() {
         let mut new = session("s");
         new.head.status = Status::Pending;
         new.head.session_type = SessionType::Agent;
-        let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+        let part =
+            ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
         scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
         assert_eq!(behind().await, 1, "a new session");
         scene.index_now().await.unwrap();
@@ -37,7 +38,7 @@ async fn only_new_words_leave_the_search_index_behind() {
         assert_eq!(behind().await, 0, "a claim says nothing");
         let title = Update { title: Some(Some("t".into())), ..Update::default() };
         let writes = smallvec![Write::Update(Box::new(title))];
-        let renamed = Part { on: On::Session(id("s")), guard: Guard::default(), writes };
+        let renamed = ChangePart { on: PartTarget::Session(id("s")), guard: Guard::default(), writes };
         for (change, what) in [
             (Change::new(tenant("ours")).part(renamed), "a title"),
             (append("ours", "s", vec![message("hi")]), "a message"),

@@ -173,8 +173,8 @@ async fn a_lost_database_is_said_quickly_and_found_again() {
         let asked = Instant::now();
         let outcome = scene.commit(append("ours", "s", vec![message("lost")])).await;
         assert_eq!(verdict(&outcome), "unavailable");
-        let update = Part {
-            on: On::Session(id("s")),
+        let update = ChangePart {
+            on: PartTarget::Session(id("s")),
             guard: Guard::default(),
             writes: smallvec![Write::Update(Box::default())],
         };
@@ -240,8 +240,8 @@ async fn a_commit_whose_outcome_is_unknown_is_not_tried_again() {
         assert_eq!(verdict(&outcome), "unavailable");
         let tried = count(&admin, "SELECT last_value FROM ends").await;
         assert_eq!(tried, 2, "it was tried again, on the condition that nothing was written");
-        let both = Part {
-            on: On::Session(id("s")),
+        let both = ChangePart {
+            on: PartTarget::Session(id("s")),
             guard: Guard::default(),
             writes: smallvec![Write::Append(vec![message("unknown")]), Write::Update(Box::default())],
         };

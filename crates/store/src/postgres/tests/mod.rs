@@ -22,15 +22,15 @@ use futures_util::FutureExt;
 use sederunt_core::access::{Actor, Role};
 use sederunt_core::approval::{self, Approval};
 use sederunt_core::clock::SystemClock;
+use sederunt_core::definitions::{self, DefinitionDoc};
 use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
 use sederunt_core::json::Json;
-use sederunt_core::library::{self, Doc};
 use sederunt_core::live::Hub;
 use sederunt_core::people::Audit;
-use sederunt_core::session::{Details, Head, MemoryMode, SessionType, Source, SourceKind, Status};
+use sederunt_core::session::{Details, Head, MemoryMode, SessionSource, SessionType, SourceKind, Status};
 use sederunt_core::store::{
-    Change, Committed, Guard, IdemKey, NewSession, On, Part, Record, Refusal, Store, Write,
+    Change, ChangePart, CommitResult, Guard, IdemKey, NewSession, PartTarget, Record, Refusal, Store, Write,
 };
 use sederunt_core::time::Timestamp;
 use smallvec::smallvec;
@@ -169,7 +169,7 @@ fn session(name: &str) -> NewSession {
             deadline_at: None,
         },
         details: Details {
-            source: Source::direct(SourceKind::Api, false),
+            source: SessionSource::direct(SourceKind::Api, false),
             metadata: Json::stored("{\"a\":1}"),
             task_id: None,
             agent_slug: None,
@@ -224,16 +224,19 @@ fn owner(of: &str) -> Actor {
 }
 
 fn append(to: &str, name: &str, events: Vec<NewEvent>) -> Change {
-    let part =
-        Part { on: On::Session(id(name)), guard: Guard::default(), writes: smallvec![Write::Append(events)] };
+    let part = ChangePart {
+        on: PartTarget::Session(id(name)),
+        guard: Guard::default(),
+        writes: smallvec![Write::Append(events)],
+    };
     Change::new(tenant(to)).part(part)
 }
 
 /// Makes a task with these facets.
 fn putting(name: &str, facets: &[(&'static str, &str)]) -> Record {
     let unset = Timestamp::default();
-    let doc = Doc {
-        kind: library::Kind::Task,
+    let doc = DefinitionDoc {
+        kind: definitions::DefinitionKind::Task,
         id: name.into(),
         slug: Some(format!("slug of {name}").into()),
         body: Json::empty_object(),
@@ -250,16 +253,19 @@ fn putting(name: &str, facets: &[(&'static str, &str)]) -> Record {
 fn asking(name: &str, session: &str, assigned_to: Option<&str>) -> Record {
     Record::AddApproval(Box::new(Approval {
         id: name.into(),
-        kind: approval::Kind::Tool,
+        kind: approval::ApprovalKind::Tool,
         session: id(session),
         task_id: Some(format!("task of {session}").into()),
-        state: approval::State::Pending,
+        state: approval::ApprovalState::Pending,
         assigned_to: assigned_to.map(sederunt_core::UserId::stored),
         expires_at: None,
         created_at: Timestamp::default(),
         decided_by: None,
         decided_at: None,
-        body: approval::Body { staged: Some(Json::empty_object()), ..approval::Body::default() },
+        body: approval::ApprovalBody {
+            staged: Some(Json::empty_object()),
+            ..approval::ApprovalBody::default()
+        },
     }))
 }
 
@@ -278,9 +284,12 @@ impl Scene {
         self.store.context.tk(&tenant(name)).await.unwrap().unwrap()
     }
 
-    async fn open(&self, of: &str, name: &str) -> Committed {
-        let part =
-            Part { on: On::New(Box::new(session(name))), guard: Guard::default(), writes: smallvec![] };
+    async fn open(&self, of: &str, name: &str) -> CommitResult {
+        let part = ChangePart {
+            on: PartTarget::New(Box::new(session(name))),
+            guard: Guard::default(),
+            writes: smallvec![],
+        };
         self.commit(Change::new(tenant(of)).part(part)).await.unwrap()
     }
 

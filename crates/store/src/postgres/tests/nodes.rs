@@ -1,26 +1,26 @@
 //! Two stores on one schema, as two nodes: each learns what the other commits, even if its listening connection is
 //! lost.
 
-use sederunt_core::live::hints::Batch;
-use sederunt_core::live::{Delta, Next, Reader};
+use sederunt_core::live::hints::HintBatch;
+use sederunt_core::live::{Delta, LogReader, ReaderStep};
 use sederunt_core::store::CommitStore as _;
 
 use super::*;
 
 /// Follows a log as a stream does, until it has seen this many events.
-async fn follow(scene: &Scene, of: &str, name: &str, reader: &mut Reader, upto: u64) -> Vec<u64> {
+async fn follow(scene: &Scene, of: &str, name: &str, reader: &mut LogReader, upto: u64) -> Vec<u64> {
     let mut seen = Vec::new();
     while reader.cursor() < upto {
         match reader.look() {
-            Next::Frames(frames) => seen.extend(frames.iter().map(|frame| frame.event.sequence)),
-            Next::ReadStore => {
+            ReaderStep::Frames(frames) => seen.extend(frames.iter().map(|frame| frame.event.sequence)),
+            ReaderStep::ReadStore => {
                 let query = EventQuery { after: reader.cursor(), limit: 1000, ..EventQuery::default() };
                 let page = scene.events(&tenant(of), &id(name), query).await.unwrap();
                 seen.extend(page.events.iter().map(|event| event.sequence));
                 reader.read_to(page.events.last().map_or(0, |event| event.sequence), !page.has_more);
             }
-            Next::Wait | Next::Reply(_) => reader.wait().await,
-            Next::Deleted => panic!("{name} was deleted"),
+            ReaderStep::Wait | ReaderStep::Reply(_) => reader.wait().await,
+            ReaderStep::Deleted => panic!("{name} was deleted"),
         }
     }
     seen
@@ -38,7 +38,7 @@ pub(super) async fn with_two_nodes(test: impl AsyncFnOnce(&Scene, &Scene)) {
     .await;
 }
 
-async fn listening(scene: &Scene, of: &str, name: &str) -> Reader {
+async fn listening(scene: &Scene, of: &str, name: &str) -> LogReader {
     let session = scene.session(&tenant(of), &id(name)).await.unwrap().unwrap();
     scene.hub.listen(session.head.incarnation, 0)
 }
@@ -68,7 +68,7 @@ async fn an_append_there_wakes_a_reader_here() {
         in_time("a hint", async {
             loop {
                 match hints.take() {
-                    Some(Batch::Hints(hints, _)) if hints[0].last_sequence == 10 => return,
+                    Some(HintBatch::Hints(hints, _)) if hints[0].last_sequence == 10 => return,
                     Some(_) => {}
                     None => hints.wait().await,
                 }
@@ -124,7 +124,7 @@ async fn the_poll_finds_what_no_notification_told() {
         let gone = format!("DELETE FROM session_heads WHERE tk = {tk}");
         scene.admin().await.batch_execute(&gone).await.unwrap();
         in_time("the end", async {
-            while !matches!(reader.look(), Next::Deleted) {
+            while !matches!(reader.look(), ReaderStep::Deleted) {
                 reader.wait().await;
             }
         })
@@ -230,16 +230,16 @@ fn piece(incarnation: Incarnation, offset: usize, text: &str) -> Delta {
 }
 
 /// What a reader is shown of an unfinished reply, until it has so many bytes.
-async fn shown(reader: &mut Reader, bytes: usize) -> String {
+async fn shown(reader: &mut LogReader, bytes: usize) -> String {
     let mut shown = String::new();
     in_time("the reply", async {
         while shown.len() < bytes {
             match reader.look() {
-                Next::Reply(piece) => {
+                ReaderStep::Reply(piece) => {
                     assert_eq!(piece.offset, shown.len());
                     shown.push_str(&piece.text);
                 }
-                Next::ReadStore => reader.read_to(0, true),
+                ReaderStep::ReadStore => reader.read_to(0, true),
                 _ => reader.wait().await,
             }
         }
@@ -324,8 +324,10 @@ async fn a_forged_or_repeated_notification_changes_no_stream() {
         in_time("the end of the reply", async {
             while rest.is_empty() {
                 match reader.look() {
-                    Next::Reply(piece) => rest.push_str(&piece.text),
-                    Next::ReadStore | Next::Deleted => panic!("a forged notification was believed"),
+                    ReaderStep::Reply(piece) => rest.push_str(&piece.text),
+                    ReaderStep::ReadStore | ReaderStep::Deleted => {
+                        panic!("a forged notification was believed")
+                    }
                     _ => reader.wait().await,
                 }
             }

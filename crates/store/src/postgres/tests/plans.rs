@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use sederunt_core::UserId;
-use sederunt_core::approval::{ApprovalQuery, Assigned, State};
-use sederunt_core::library::{DocQuery, Kind};
-use sederunt_core::session::query::{Eyes, SessionQuery, Types};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState, AssigneeFilter};
+use sederunt_core::definitions::{DefinitionKind, DocQuery};
+use sederunt_core::session::query::{SessionQuery, TypeFilter, Visibility};
 use sederunt_core::store::{MemoryQuery, Update};
 use sederunt_core::work::ClaimOrder;
 
@@ -66,7 +66,11 @@ async fn no_command_looks_through_a_whole_tenant() {
                 let mut new = session(&format!("s{n}"));
                 new.head.status = if n % 2 == 0 { Status::Pending } else { Status::Idle };
                 new.head.session_type = SessionType::Agent;
-                let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+                let part = ChangePart {
+                    on: PartTarget::New(Box::new(new)),
+                    guard: Guard::default(),
+                    writes: smallvec![],
+                };
                 scene.commit(Change::new(tenant("ours")).part(part).keyed(Some(a_key(n)))).await.unwrap();
                 if matches!(stock, Stock::Of(count) if count == n + 1) {
                     scene.index_now().await.unwrap();
@@ -122,8 +126,11 @@ async fn take_stock(admin: &Client, schema: &str) {
 async fn every_command(scene: &Scene, n: usize) {
     let ours = &tenant("ours");
     let name = format!("s{}", n * 7 % SESSIONS);
-    let on =
-        |write: Write| Part { on: On::Session(id(&name)), guard: Guard::default(), writes: smallvec![write] };
+    let on = |write: Write| ChangePart {
+        on: PartTarget::Session(id(&name)),
+        guard: Guard::default(),
+        writes: smallvec![write],
+    };
     let said = append("ours", &name, vec![message("hi")]).keyed(Some(a_key(10_000 + n)));
     scene.commit(said).await.unwrap();
     let update = Update { title: Some(Some("t".into())), ..Update::default() };
@@ -148,14 +155,14 @@ async fn every_command(scene: &Scene, n: usize) {
         let claimed = scene.claim(order).await.unwrap().len();
         assert!(claimed == 1 || n == PLANNING);
     }
-    let all = SessionQuery::of(Types::All, 10);
+    let all = SessionQuery::of(TypeFilter::All, 10);
     let listed = scene.sessions(ours, all.clone()).await.unwrap().items.len();
     assert!(listed == 10 || n == PLANNING);
-    let eve = SessionQuery { seen_by: Some(Eyes::Participant(UserId::stored("eve"))), ..all };
+    let eve = SessionQuery { seen_by: Some(Visibility::Participant(UserId::stored("eve"))), ..all };
     assert!(scene.sessions(ours, eve).await.unwrap().items.is_empty());
     assert!(scene.due(Timestamp::from_micros(0), 10).await.unwrap().is_empty());
-    let delete = Part {
-        on: On::Session(id(&format!("new{n}"))),
+    let delete = ChangePart {
+        on: PartTarget::Session(id(&format!("new{n}"))),
         guard: Guard::default(),
         writes: smallvec![Write::Delete],
     };
@@ -213,7 +220,7 @@ async fn looked_at_now(scene: &Scene, admin: &Client) -> i64 {
 async fn every_list(scene: &Scene, n: usize) {
     let ours = &tenant("ours");
     let docs = |facets: &[(&'static str, String)], of_user: Option<&str>| DocQuery {
-        kind: Kind::Task,
+        kind: DefinitionKind::Task,
         facets: facets.to_vec(),
         of_user: of_user.map(UserId::stored),
         after: None,
@@ -235,13 +242,13 @@ async fn every_list(scene: &Scene, n: usize) {
         assert_eq!(scene.docs(ours, query.clone()).await.unwrap().items.len(), found, "{query:?}");
     }
     for name in [format!("d{n}"), format!("slug of d{n}")] {
-        assert!(scene.doc(ours, Kind::Task, &name).await.unwrap().is_some());
+        assert!(scene.doc(ours, DefinitionKind::Task, &name).await.unwrap().is_some());
     }
     let all = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };
-    let pending = ApprovalQuery { state: Some(State::Pending), ..all.clone() };
+    let pending = ApprovalQuery { state: Some(ApprovalState::Pending), ..all.clone() };
     let (session, to) = (format!("s{}", n * 6), UserId::stored(format!("u{}", n * 2)));
     let (session, task_id) = (id(&session), Some(format!("task of {session}")));
-    let (mine, open) = (Some(Assigned::To(to.clone())), Some(Assigned::ToOrNobody(to)));
+    let (mine, open) = (Some(AssigneeFilter::To(to.clone())), Some(AssigneeFilter::ToOrNobody(to)));
     for (query, found) in [
         (all.clone(), 10),
         (pending.clone(), 10),
@@ -252,7 +259,7 @@ async fn every_list(scene: &Scene, n: usize) {
         (ApprovalQuery { assigned_to: mine.clone(), ..all.clone() }, 6),
         (ApprovalQuery { assigned_to: mine, ..pending.clone() }, 6),
         (ApprovalQuery { assigned_to: open, ..pending.clone() }, 10),
-        (ApprovalQuery { state: Some(State::Denied), ..all }, 0),
+        (ApprovalQuery { state: Some(ApprovalState::Denied), ..all }, 0),
         (ApprovalQuery { task_id: Some("none".into()), ..pending }, 0),
     ] {
         let items = scene.approvals(ours, query.clone()).await.unwrap().items;
@@ -280,8 +287,8 @@ async fn no_turn_recall_or_sweep_looks_through_a_whole_tenant() {
         for n in 0..SESSIONS {
             let name = format!("s{n}");
             scene.open("ours", &name).await;
-            let talk = Part {
-                on: On::Session(id(&name)),
+            let talk = ChangePart {
+                on: PartTarget::Session(id(&name)),
                 guard: Guard::default(),
                 writes: smallvec![Write::Talk(Box::new(record_builders::seated()))],
             };
@@ -312,8 +319,8 @@ async fn no_turn_recall_or_sweep_looks_through_a_whole_tenant() {
 async fn every_recall(scene: &Scene, n: usize) {
     let (ours, name) = (&tenant("ours"), format!("s{}", n * 7 % SESSIONS));
     let (_, talk) = scene.talk(ours, &id(&name)).await.unwrap().unwrap();
-    let part = Part {
-        on: On::Session(id(&name)),
+    let part = ChangePart {
+        on: PartTarget::Session(id(&name)),
         guard: Guard::default(),
         writes: smallvec![Write::Append(vec![message("hi")]), Write::Talk(Box::new(talk))],
     };
@@ -353,7 +360,11 @@ async fn what_is_handed_out_is_locked_by_its_key_when_next_to_nothing_waits() {
             let mut new = session(&format!("s{n}"));
             new.head.status = if n == 7 { Status::Pending } else { Status::Completed };
             new.details.agent_slug = Some("scribe".into());
-            let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+            let part = ChangePart {
+                on: PartTarget::New(Box::new(new)),
+                guard: Guard::default(),
+                writes: smallvec![],
+            };
             scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
         }
         take_stock(&scene.admin().await, &scene.schema).await;
@@ -397,7 +408,11 @@ async fn queues_are_walked_in_their_order_however_much_the_tenant_has_grown_sinc
             let mut new = session(&format!("s{n}"));
             new.head.status = if n % 2 == 0 { Status::Pending } else { Status::Idle };
             new.head.session_type = SessionType::Agent;
-            let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+            let part = ChangePart {
+                on: PartTarget::New(Box::new(new)),
+                guard: Guard::default(),
+                writes: smallvec![],
+            };
             scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
             if n + 1 == SESSIONS / 2 {
                 take_stock(&scene.admin().await, &scene.schema).await;
@@ -422,8 +437,10 @@ async fn how_common_a_value_was_says_how_to_look_and_not_what_is_found() {
     with_store(async |scene| {
         scene.tenant_named("ours").await;
         scene.open("ours", "s").await;
-        let asked =
-            || SessionQuery { metadata: vec![("a".into(), "1".into())], ..SessionQuery::of(Types::All, 10) };
+        let asked = || SessionQuery {
+            metadata: vec![("a".into(), "1".into())],
+            ..SessionQuery::of(TypeFilter::All, 10)
+        };
         let names = async || {
             let page = scene.sessions(&tenant("ours"), asked()).await.unwrap();
             page.items.iter().map(|one| one.id.to_string()).collect::<Vec<_>>()

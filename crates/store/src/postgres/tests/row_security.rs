@@ -25,8 +25,8 @@ async fn two_tenants(scene: &Scene) -> (i32, i32) {
         scene.commit(Change::new(tenant(name)).record(a_key(name, n))).await.unwrap();
         let defined = Change::new(tenant(name)).record(putting("d", &[("status", "active")]));
         scene.commit(defined.record(asking("a", "s", None))).await.unwrap();
-        let talk = Part {
-            on: On::Session(id("s")),
+        let talk = ChangePart {
+            on: PartTarget::Session(id("s")),
             guard: Guard::default(),
             writes: smallvec![Write::Talk(Box::new(record_builders::seated()))],
         };
@@ -337,7 +337,8 @@ async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_whoever_has_it(
         let tk = scene.tenant_named("ours").await;
         let mut new = session("s");
         new.head.holder = Some(sederunt_core::UserId::stored("ann"));
-        let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+        let part =
+            ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
         scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
         let hash = SecretHash::of("token");
         let share = Share {
@@ -404,8 +405,11 @@ async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_whoever_has_it(
         assert_eq!(verdict(&outcome), "not_found");
         let revoked = Record::RevokeShare { id: "link".into(), by: user("ann") };
         scene.commit(Change::new(tenant("ours")).record(revoked)).await.unwrap();
-        let gone =
-            Part { on: On::Session(id("s")), guard: Guard::default(), writes: smallvec![Write::Delete] };
+        let gone = ChangePart {
+            on: PartTarget::Session(id("s")),
+            guard: Guard::default(),
+            writes: smallvec![Write::Delete],
+        };
         scene.commit(Change::new(tenant("ours")).part(gone)).await.unwrap();
         assert_eq!(count(&admin, "SELECT count(*) FROM shares").await, 0, "a link goes with its session");
     })
@@ -494,7 +498,7 @@ async fn no_statement_of_one_user_reaches_the_share_links_of_another() {
         for (user, n) in [("ann", 1), ("eve", 2)] {
             let mut new = session(&format!("of {user}"));
             new.head.holder = Some(sederunt_core::UserId::stored(user));
-            let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+            let part = ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
             let share = Share {
                 id: format!("link of {user}"),
                 tenant: tenant("ours"),

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use sederunt_core::session::query::{SessionQuery, Types};
+use sederunt_core::session::query::{SessionQuery, TypeFilter};
 
 use super::*;
 
@@ -10,9 +10,9 @@ const SESSIONS: usize = 10_000;
 /// Five lists, in a build without optimisation on a busy machine.
 const LISTS_MAX: Duration = Duration::from_secs(3);
 
-fn titled(name: &str, title: String) -> Part {
+fn titled(name: &str, title: String) -> ChangePart {
     let mut part = new_session(name);
-    if let On::New(new) = &mut part.on {
+    if let PartTarget::New(new) = &mut part.on {
         new.details.title = Some(title.into());
     }
     part
@@ -39,7 +39,7 @@ async fn a_word_that_many_sessions_have_is_found_as_quickly_as_a_rare_one() {
         ("earl bir", 4_999, 50),
         ("number00042", 42, 1),
     ] {
-        let query = SessionQuery { text: Some(text.into()), ..SessionQuery::of(Types::All, 50) };
+        let query = SessionQuery { text: Some(text.into()), ..SessionQuery::of(TypeFilter::All, 50) };
         let page = store.sessions(&tenant(), query.clone()).await.unwrap();
         let ids: Vec<&str> = page.items.iter().map(|session| session.id.as_str()).collect();
         let expected: Vec<String> = (0..found).map(|n| format!("s{:05}", newest - n)).collect();

@@ -1,8 +1,8 @@
 //! Query plans: statements walk the index of their condition, in its order.
 
 use sederunt_core::Timestamp;
-use sederunt_core::approval::{ApprovalQuery, Assigned, State};
-use sederunt_core::library::{DocQuery, Kind};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState, AssigneeFilter};
+use sederunt_core::definitions::{DefinitionKind, DocQuery};
 use sederunt_core::work::queue::{Bucket, QueueOf};
 
 use super::*;
@@ -135,16 +135,16 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
     };
     let docs = |facets: &[(&'static str, &str)], of_user: bool| {
         FilteredList::docs(&DocQuery {
-            kind: Kind::Task,
+            kind: DefinitionKind::Task,
             facets: facets.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
             of_user: of_user.then(|| UserId::stored("ann")),
             after: Some(5),
             limit: 10,
         })
     };
-    let approvals = |session: bool, task: bool, assigned_to: Option<Assigned>| {
+    let approvals = |session: bool, task: bool, assigned_to: Option<AssigneeFilter>| {
         let query = ApprovalQuery {
-            state: Some(State::Pending),
+            state: Some(ApprovalState::Pending),
             session: session.then(|| id("s")),
             task_id: task.then(|| "t".to_owned()),
             assigned_to,
@@ -153,8 +153,8 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
         };
         FilteredList::approvals(&query, "session_heads")
     };
-    let mine = || Some(Assigned::To(UserId::stored("ann")));
-    let open = || Some(Assigned::ToOrNobody(UserId::stored("ann")));
+    let mine = || Some(AssigneeFilter::To(UserId::stored("ann")));
+    let open = || Some(AssigneeFilter::ToOrNobody(UserId::stored("ann")));
     let by_facet = "SEARCH w USING PRIMARY KEY (tk=? AND kind=? AND key=? AND value=? AND n<?)";
     for (list, walked, way) in [
         (docs(&[], false), 0, "docs_by_kind (tk=? AND kind=? AND n<?)"),

@@ -21,14 +21,14 @@ fn order(credential: &CredentialId) -> ClaimOrder {
     }
 }
 
-fn pending(name: &str) -> Part {
+fn pending(name: &str) -> ChangePart {
     let wish = OpenSession {
         session_type: Some(SessionType::Agent),
         status: Some(Status::Pending),
         ..OpenSession::default()
     };
     let new = decide::open(&Actor::local(SourceKind::Api), id(name), wish).unwrap();
-    Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
+    ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! The schema: brought forward, and refused when it is newer.
 
 use sederunt_core::session::Status;
-use sederunt_core::session::query::{SessionQuery, Types};
+use sederunt_core::session::query::{SessionQuery, TypeFilter};
 
 use super::*;
 
@@ -83,7 +83,8 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
             ..OpenSession::default()
         };
         let new = decide::open(&Actor::local(SourceKind::Api), id(status.as_str()), wish).unwrap();
-        let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+        let part =
+            ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
         store.commit(change([part])).await.unwrap();
     }
     let under_a_key = || {
@@ -108,7 +109,7 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
         let session = store.session(&tenant(), &id("s")).await.unwrap().unwrap();
         assert_eq!(session.details.run, Some(Json::empty_object()));
         assert_eq!((store.count("docs").await, store.count("approvals").await), (0, 0));
-        let of_task = SessionQuery { task_id: Some("t".into()), ..SessionQuery::of(Types::All, 10) };
+        let of_task = SessionQuery { task_id: Some("t".into()), ..SessionQuery::of(TypeFilter::All, 10) };
         let listed = store.sessions(&tenant(), of_task).await.unwrap().items;
         assert_eq!(listed.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["pending", "draft"]);
         store.close().await;

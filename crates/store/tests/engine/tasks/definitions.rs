@@ -1,7 +1,7 @@
 //! Tasks as they are defined: what they may name, who may change them, and what a bundle carries of them.
 
+use sederunt_core::definitions::{Agent, Bundle, Task};
 use sederunt_core::error::Error;
-use sederunt_core::library::{Agent, Bundle, Task};
 use sederunt_core::session::Status;
 use sederunt_core::{Actor, Role, strict};
 

@@ -1,9 +1,9 @@
 //! Which entities a task and its runs may write: what an owner has granted, and nothing else.
 
+use sederunt_core::definitions::bundle::NamedDefinition;
+use sederunt_core::definitions::{Bundle, Entity, Task};
 use sederunt_core::engine::{NewKey, NewUser, UserPatch};
 use sederunt_core::error::{Error, Result};
-use sederunt_core::library::bundle::Named;
-use sederunt_core::library::{Bundle, Entity, Task};
 use sederunt_core::session::Status;
 use sederunt_core::work::write_grant::WriteGrant;
 use sederunt_core::{Actor, Role, UserId, strict};
@@ -51,7 +51,7 @@ async fn a_member_writes_no_entity_by_a_task_of_its_own(world: &World) {
         assert_eq!(code(patched), "denied", "{output}");
         let bundle = Bundle {
             version: 1,
-            tasks: vec![Named { id: format!("m{n}"), value: wish }],
+            tasks: vec![NamedDefinition { id: format!("m{n}"), value: wish }],
             ..Bundle::default()
         };
         assert_eq!(code(world.engine.import(&mallory, bundle, None).await), "denied", "{output}");
@@ -192,7 +192,8 @@ async fn a_task_without_a_grant_has_the_right_of_its_maker(world: &World) {
 async fn an_imported_task_is_granted_what_it_needs(world: &World) {
     define_entity(world, "e1", "{}").await;
     let value = task("t", r#""assigned_to":"ada","entity_id":"e1","output":{"type":"entity"}"#);
-    let bundle = Bundle { version: 1, tasks: vec![Named { id: "t".into(), value }], ..Bundle::default() };
+    let bundle =
+        Bundle { version: 1, tasks: vec![NamedDefinition { id: "t".into(), value }], ..Bundle::default() };
     world.engine.import(&world.owner(), bundle, None).await.unwrap();
     let ada = world.actor(Role::Member, "ada");
     let run = world.engine.trigger(&ada, "t", None, None).await.unwrap();

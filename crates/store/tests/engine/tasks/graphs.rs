@@ -178,7 +178,7 @@ async fn a_persons_step_waits_in_the_inbox_and_is_checked(world: &World) {
     let query = || sederunt_core::approval::ApprovalQuery { limit: 10, ..Default::default() };
     let inbox = world.engine.approvals(&ada, true, query()).await.unwrap().items;
     assert_eq!(inbox.len(), 1);
-    assert_eq!(inbox[0].kind, sederunt_core::approval::Kind::Question);
+    assert_eq!(inbox[0].kind, sederunt_core::approval::ApprovalKind::Question);
     assert!(world.engine.approvals(&bob, true, query()).await.unwrap().items.is_empty());
     let id = inbox[0].session.clone();
     let done = |result: &str| Some(json(result));
@@ -194,5 +194,5 @@ async fn a_persons_step_waits_in_the_inbox_and_is_checked(world: &World) {
     complete(world, &worker, &write, "1").await.unwrap();
     assert_eq!(world.session(parent.id.as_str()).await.head.status, Status::Completed);
     let inbox = world.engine.approval(&ada, &inbox[0].id).await.unwrap();
-    assert_eq!(inbox.state, sederunt_core::approval::State::Approved);
+    assert_eq!(inbox.state, sederunt_core::approval::ApprovalState::Approved);
 }

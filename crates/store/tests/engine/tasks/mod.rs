@@ -7,11 +7,11 @@ mod graphs;
 mod queue;
 mod results;
 
+use sederunt_core::definitions::{CriteriaSet, Entity, Task};
 use sederunt_core::error::Error;
 use sederunt_core::json::Json;
-use sederunt_core::library::{CriteriaSet, Entity, Task};
 use sederunt_core::session::Session;
-use sederunt_core::work::{Claimed, Settle};
+use sederunt_core::work::{ClaimedRun, Settle};
 use sederunt_core::{Actor, strict};
 
 use crate::harness::World;
@@ -51,14 +51,14 @@ pub async fn entity(world: &World, id: &str) -> String {
 pub async fn complete(
     world: &World,
     worker: &Actor,
-    claim: &Claimed,
+    claim: &ClaimedRun,
     result: &str,
 ) -> Result<Session, Error> {
     let how = Settle::Complete { result: Some(json(result)), text: None, usage: None };
     world.engine.settle(worker, &claim.session.id, claim.epoch, how, None).await
 }
 
-pub async fn fail(world: &World, worker: &Actor, claim: &Claimed) -> Session {
+pub async fn fail(world: &World, worker: &Actor, claim: &ClaimedRun) -> Session {
     let how = Settle::Fail { error: "it broke".into(), retryable: false, reason: None, usage: None };
     world.engine.settle(worker, &claim.session.id, claim.epoch, how, None).await.unwrap()
 }
@@ -69,6 +69,6 @@ pub async fn trigger(world: &World, task: &str) -> Session {
     session
 }
 
-pub async fn take(world: &World, worker: &Actor) -> Claimed {
+pub async fn take(world: &World, worker: &Actor) -> ClaimedRun {
     world.claim(worker).await.pop().expect("there is work")
 }

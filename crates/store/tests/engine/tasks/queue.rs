@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use sederunt_core::library::{Agent, Task};
+use sederunt_core::definitions::{Agent, Task};
 use sederunt_core::session::Status;
 use sederunt_core::strict;
-use sederunt_core::work::{ClaimRequest, Claimed};
+use sederunt_core::work::{ClaimRequest, ClaimedRun};
 
 use super::{complete, define_entity, define_task, fail, json, take, trigger};
 use crate::harness::{World, request};
@@ -108,9 +108,9 @@ async fn an_agent_has_no_more_runs_at_once_than_it_may(world: &World) {
         world.engine.claim(&worker, many(&[]), None),
         world.engine.claim(&worker, many(&["one", "eliza"]), None),
     );
-    let mut held: Vec<Claimed> = [a, b, c].into_iter().flat_map(Result::unwrap).collect();
+    let mut held: Vec<ClaimedRun> = [a, b, c].into_iter().flat_map(Result::unwrap).collect();
     held.extend(world.engine.claim(&worker, many(&[]), None).await.unwrap());
-    let of = |held: &[Claimed], agent: &str| {
+    let of = |held: &[ClaimedRun], agent: &str| {
         held.iter().filter(|claim| claim.session.details.agent_slug.as_deref() == Some(agent)).count()
     };
     assert_eq!((of(&held, "one"), of(&held, "eliza")), (2, 1));

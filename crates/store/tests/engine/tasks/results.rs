@@ -1,7 +1,7 @@
 //! What a run leaves: its result under the contract, written back or refused, and what it used.
 
+use sederunt_core::definitions::Entity;
 use sederunt_core::error::Error;
-use sederunt_core::library::Entity;
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::work::Settle;
 

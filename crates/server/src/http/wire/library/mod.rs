@@ -6,7 +6,7 @@ mod shapes;
 
 use std::borrow::Cow;
 
-use sederunt_core::library::{self, Defined};
+use sederunt_core::definitions::{self, StoredDefinition};
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, Timestamp};
 use serde::Serialize;
@@ -40,13 +40,13 @@ pub struct Kept<T> {
 
 impl<T> Kept<T> {
     /// What was just defined or changed, with what this server says against it.
-    pub fn warned(defined: Defined<T>, warnings: Vec<String>) -> Self {
+    pub fn warned(defined: StoredDefinition<T>, warnings: Vec<String>) -> Self {
         Self { warnings, ..defined.into() }
     }
 }
 
-impl<T> From<Defined<T>> for Kept<T> {
-    fn from(defined: Defined<T>) -> Self {
+impl<T> From<StoredDefinition<T>> for Kept<T> {
+    fn from(defined: StoredDefinition<T>) -> Self {
         Self {
             id: defined.id.into(),
             value: defined.value,
@@ -66,8 +66,8 @@ pub struct KeptList<T> {
     pub next_cursor: Option<String>,
 }
 
-impl<T> From<Page<Defined<T>, i64>> for KeptList<T> {
-    fn from(page: Page<Defined<T>, i64>) -> Self {
+impl<T> From<Page<StoredDefinition<T>, i64>> for KeptList<T> {
+    fn from(page: Page<StoredDefinition<T>, i64>) -> Self {
         Self {
             items: page.items.into_iter().map(Into::into).collect(),
             next_cursor: page.next.map(|next| next.to_string()),
@@ -240,8 +240,8 @@ impl Ask for TasksQuery {
         let given = [
             ("status", status),
             ("agent_slug", pairs.text(&["agent_slug"])?),
-            (library::ASSIGNED_TO, pairs.text(&["assigned_to"])?),
-            (library::MADE_BY, pairs.text(&["created_by"])?),
+            (definitions::ASSIGNED_TO, pairs.text(&["assigned_to"])?),
+            (definitions::MADE_BY, pairs.text(&["created_by"])?),
             ("entity_id", pairs.text(&["entity_id", "entityId"])?),
         ];
         let facets = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
@@ -261,8 +261,8 @@ impl Ask for EntitiesQuery {
 
 #[cfg(test)]
 mod tests {
+    use sederunt_core::definitions::Definition;
     use sederunt_core::json::Json;
-    use sederunt_core::library::Definition;
     use serde_json::Value;
 
     use super::*;
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_is_documented_is_what_is_written() {
-        let bundle = library::Bundle::read(&Json::parse(FULL.as_bytes()).unwrap()).unwrap();
+        let bundle = definitions::Bundle::read(&Json::parse(FULL.as_bytes()).unwrap()).unwrap();
         let task = kept(bundle.tasks[0].value.clone());
         let agent = kept(bundle.agents[0].clone());
         let set = kept(bundle.criteria_sets[0].value.clone());

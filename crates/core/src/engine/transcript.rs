@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::log::SHARED_TYPES;
-use super::talk::Begun;
+use super::talk::RunningTurn;
 use crate::access::{self, Actor, Verb};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventQuery};
 use crate::ids::SessionId;
 use crate::limits;
 use crate::session::Session;
-use crate::store::Due;
-use crate::talk::state::{self, Fields};
+use crate::store::DueSession;
+use crate::talk::state::{self, StateFields};
 use crate::talk::turn;
 use crate::talk::{Liveness, Talk};
 
@@ -25,7 +25,7 @@ const STEP_TYPES: [&str; 6] = [
 
 /// The state of a conversation, as a caller sees it.
 #[derive(Debug)]
-pub struct Standing {
+pub struct TalkStanding {
     pub session: Session,
     pub talk: Talk,
     pub liveness: Liveness,
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// The message that a turn answers.
-    pub async fn said_at(&self, begun: &Begun) -> Result<Event> {
+    pub async fn said_at(&self, begun: &RunningTurn) -> Result<Event> {
         self.message_at(&begun.session, begun.turn).await
     }
 
@@ -98,14 +98,14 @@ impl Engine {
     }
 
     /// The current state of a conversation.
-    pub async fn standing(&self, actor: &Actor, id: &SessionId) -> Result<Standing> {
+    pub async fn standing(&self, actor: &Actor, id: &SessionId) -> Result<TalkStanding> {
         let (session, talk) = self.conversation(actor, Verb::Read, id).await?;
         let liveness = turn::liveness(&session, &talk, self.tenant.now().await?, &self.settings.talk);
-        Ok(Standing { session, talk, liveness })
+        Ok(TalkStanding { session, talk, liveness })
     }
 
     /// The state as it was after a sequence, read from the log.
-    pub async fn state_at(&self, actor: &Actor, id: &SessionId, at: u64) -> Result<Fields> {
+    pub async fn state_at(&self, actor: &Actor, id: &SessionId, at: u64) -> Result<StateFields> {
         let session = self.load(actor, Verb::Read, id).await?;
         let mut saying: Vec<Event> = Vec::new();
         let mut before = Some(at.min(session.head.last_sequence) + 1);
@@ -126,7 +126,7 @@ impl Engine {
                 break;
             }
         }
-        let mut fields = Fields::default();
+        let mut fields = StateFields::default();
         for event in saying.iter().rev() {
             state::take(&mut fields, event);
         }
@@ -141,7 +141,7 @@ impl Engine {
     }
 
     /// The same, for background work without a caller.
-    pub async fn conversation_of(&self, due: &Due) -> Result<Option<(Session, Talk)>> {
+    pub async fn conversation_of(&self, due: &DueSession) -> Result<Option<(Session, Talk)>> {
         self.sessions.talk(&due.tenant, &due.session).await
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, CriteriaSet, Defined, Definition, Doc, Entity, Task, View};
+use super::{Agent, CriteriaSet, Definition, DefinitionDoc, Entity, StoredDefinition, Task, View};
 use crate::access::Actor;
 use crate::error::{Error, Result};
 use crate::ids::{UserId, check_name};
@@ -15,11 +15,11 @@ use crate::time::Timestamp;
 pub struct Bundle {
     pub version: u32,
     pub agents: Vec<Agent>,
-    pub criteria_sets: Vec<Named<CriteriaSet>>,
-    pub entities: Vec<Named<Entity>>,
-    pub tasks: Vec<Named<Task>>,
+    pub criteria_sets: Vec<NamedDefinition<CriteriaSet>>,
+    pub entities: Vec<NamedDefinition<Entity>>,
+    pub tasks: Vec<NamedDefinition<Task>>,
     /// Views that no session has published: a published one belongs to its session.
-    pub views: Vec<Named<View>>,
+    pub views: Vec<NamedDefinition<View>>,
 }
 
 /// The bundle format that this version writes.
@@ -27,7 +27,7 @@ pub const VERSION: u32 = 1;
 
 /// A definition under its id.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Named<T> {
+pub struct NamedDefinition<T> {
     pub id: String,
     #[serde(flatten)]
     pub value: T,
@@ -70,7 +70,7 @@ impl Bundle {
     }
 
     /// The documents to store; new ones are recorded as made by this user.
-    pub fn docs(&self, made_by: Option<&UserId>) -> Result<Vec<Doc>> {
+    pub fn docs(&self, made_by: Option<&UserId>) -> Result<Vec<DefinitionDoc>> {
         let mut docs = Vec::with_capacity(self.len());
         for agent in &self.agents {
             docs.push(doc(&agent.slug, agent, made_by)?);
@@ -91,7 +91,7 @@ impl Bundle {
     }
 }
 
-fn ids<T>(named: &[Named<T>]) -> Vec<&str> {
+fn ids<T>(named: &[NamedDefinition<T>]) -> Vec<&str> {
     named.iter().map(|one| one.id.as_str()).collect()
 }
 
@@ -104,9 +104,9 @@ fn once(field: &'static str, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn doc<T: Definition>(id: &str, value: &T, made_by: Option<&UserId>) -> Result<Doc> {
+fn doc<T: Definition>(id: &str, value: &T, made_by: Option<&UserId>) -> Result<DefinitionDoc> {
     check_name("id", id)?;
-    Defined {
+    StoredDefinition {
         id: id.into(),
         value: value.clone(),
         version: 0,

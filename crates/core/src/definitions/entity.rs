@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Definition, Kind};
+use super::{Definition, DefinitionKind};
 use crate::error::{Error, Result};
 use crate::ids::{check_name, check_text};
 use crate::json::Json;
@@ -18,7 +18,7 @@ pub struct Entity {
 }
 
 impl Definition for Entity {
-    const KIND: Kind = Kind::Entity;
+    const KIND: DefinitionKind = DefinitionKind::Entity;
 
     fn check(&self) -> Result<()> {
         check_name("type_slug", &self.type_slug)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::task::RunLimits;
-use super::{Definition, Kind, ModelUse, UsedModel};
+use super::{Definition, DefinitionKind, ModelUse, UsedModel};
 use crate::error::{Error, Result};
 use crate::ids::{TenantId, check_name, check_text};
 use crate::json::Json;
@@ -132,7 +132,7 @@ pub const CONCURRENCY: &str = "concurrency";
 pub const BUILTINS: [&str; 2] = ["request_input", "request_feedback"];
 
 impl Definition for Agent {
-    const KIND: Kind = Kind::Agent;
+    const KIND: DefinitionKind = DefinitionKind::Agent;
 
     fn model_uses(&self) -> Vec<ModelUse<'_>> {
         let model = UsedModel::Named(self.model.as_deref());
@@ -330,7 +330,7 @@ mod tests {
             let agent = format!(
                 r#"{{"slug":"a","name":"A","tools":[{{"type":"http","name":"t","url":"{url}","headers":{{"X":"{value}"}}}}]}}"#
             );
-            let agent: Agent = crate::library::read::read(&Json::stored(agent)).unwrap().1;
+            let agent: Agent = crate::definitions::read::read(&Json::stored(agent)).unwrap().1;
             hosts.check(&tenant, &agent).map_err(|error| error.code())
         };
         for url in ["https://api.example.org/x", "https://API.example.org:8443?q", "http://[::1]:80/"] {
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(check("https://evil.net/", "secret:unknown"), Ok(()), "the run says that it is missing");
         let other = TenantId::stored("globex");
         let agent = r#"{"slug":"a","name":"A","tools":[{"type":"http","name":"t","url":"https://e.org/","headers":{"X":"secret:crm"}}]}"#;
-        let agent: Agent = crate::library::read::read(&Json::stored(agent)).unwrap().1;
+        let agent: Agent = crate::definitions::read::read(&Json::stored(agent)).unwrap().1;
         assert!(
             hosts.check(&other, &agent).is_ok(),
             "another tenant's secret of that name is another secret"

@@ -4,21 +4,21 @@ use uuid::Uuid;
 
 use super::people::audit;
 use super::sessions::check_limit;
-use super::{Decided, Engine, Settled};
+use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Role, Verb};
+use crate::definitions::bundle::NamedDefinition;
+use crate::definitions::{
+    self, Agent, Bundle, CriteriaSet, Definition, DefinitionDoc, DefinitionKind, DocQuery, Entity, ModelUse,
+    StoredDefinition, Task, UsedModel, View, check_configures, patched, reader, shows,
+};
 use crate::error::{Error, Result};
 use crate::ids::check_name;
 use crate::json::Json;
 use crate::json_schema;
-use crate::library::bundle::Named;
-use crate::library::{
-    self, Agent, Bundle, CriteriaSet, Defined, Definition, Doc, DocQuery, Entity, Kind, ModelUse, Task,
-    UsedModel, View, check_configures, patched, reader, shows,
-};
 use crate::limits;
 use crate::session::decide::EXTERNAL_AGENT;
 use crate::session::query::Page;
-use crate::store::{Change, IdemKey, Note, Record};
+use crate::store::{Change, IdemKey, KeyNote, Record};
 use crate::time::Timestamp;
 use crate::view::SESSION_FACET;
 
@@ -33,7 +33,7 @@ impl Engine {
         id: Option<&str>,
         wish: T,
         key: Option<IdemKey>,
-    ) -> Result<Defined<T>> {
+    ) -> Result<StoredDefinition<T>> {
         check_configures(actor, T::KIND)?;
         let wish = wish.authorized(actor, None)?;
         let drawn = Uuid::now_v7();
@@ -48,7 +48,7 @@ impl Engine {
             }
             (None, None) => drawn.to_string().into(),
         };
-        let made = Defined {
+        let made = StoredDefinition {
             id,
             value: wish,
             version: 0,
@@ -62,7 +62,7 @@ impl Engine {
         if self.tenant.doc(&actor.tenant, T::KIND, &made.id).await?.is_some() && key.is_none() {
             return Err(crate::Conflict::AlreadyExists.into());
         }
-        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
         let change = Change::new(actor.tenant.clone())
             .record(Record::PutDoc { doc: Box::new(doc), expects: None })
             .audited(audit(actor, T::KIND.audit_actions().created, &made.id))
@@ -82,11 +82,11 @@ impl Engine {
     }
 
     /// One definition, by its id or slug.
-    pub async fn definition<T: Definition>(&self, actor: &Actor, name: &str) -> Result<Defined<T>> {
-        Defined::of(&self.document(actor, T::KIND, name).await?)
+    pub async fn definition<T: Definition>(&self, actor: &Actor, name: &str) -> Result<StoredDefinition<T>> {
+        StoredDefinition::of(&self.document(actor, T::KIND, name).await?)
     }
 
-    async fn document(&self, actor: &Actor, kind: Kind, name: &str) -> Result<Doc> {
+    async fn document(&self, actor: &Actor, kind: DefinitionKind, name: &str) -> Result<DefinitionDoc> {
         let reader = reader(actor, kind)?;
         let doc = self.tenant.doc(&actor.tenant, kind, name).await?.ok_or(Error::NotFound)?;
         if shows(&doc, reader.as_ref()) { Ok(doc) } else { Err(Error::NotFound) }
@@ -99,11 +99,11 @@ impl Engine {
         facets: Vec<(&'static str, String)>,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Page<Defined<T>, i64>> {
+    ) -> Result<Page<StoredDefinition<T>, i64>> {
         check_limit(limit)?;
         let query = DocQuery { kind: T::KIND, facets, of_user: reader(actor, T::KIND)?, after, limit };
         let page = self.tenant.docs(&actor.tenant, query).await?;
-        let items = page.items.iter().map(Defined::of).collect::<Result<_>>()?;
+        let items = page.items.iter().map(StoredDefinition::of).collect::<Result<_>>()?;
         Ok(Page { items, next: page.next })
     }
 
@@ -114,13 +114,13 @@ impl Engine {
         name: &str,
         patch: &Json,
         key: Option<IdemKey>,
-    ) -> Result<Defined<T>> {
+    ) -> Result<StoredDefinition<T>> {
         check_configures(actor, T::KIND)?;
         let done = self
             .settle_on(|| {
                 Box::pin(async {
                     let doc = self.document(actor, T::KIND, name).await?;
-                    let mut defined: Defined<T> = Defined::of(&doc)?;
+                    let mut defined: StoredDefinition<T> = StoredDefinition::of(&doc)?;
                     let before = doc;
                     let was = defined.value.clone();
                     defined.value = patched(&was, patch)?.authorized(actor, Some(&was))?;
@@ -141,8 +141,8 @@ impl Engine {
             })
             .await?;
         match done {
-            Settled::Nothing(defined) => Ok(defined),
-            Settled::Done(_) => {
+            CommandOutcome::Nothing(defined) => Ok(defined),
+            CommandOutcome::Done(_) => {
                 // A task may be active again, or an agent may have a higher limit.
                 self.hub.wake_workers(&actor.tenant);
                 self.definition(actor, name).await
@@ -162,7 +162,7 @@ impl Engine {
                     models.refusals(Some(slug), &limits)
                 }
                 UsedModel::OfAgent(slug) => {
-                    let Some(doc) = self.tenant.doc(&actor.tenant, Kind::Agent, slug).await? else {
+                    let Some(doc) = self.tenant.doc(&actor.tenant, DefinitionKind::Agent, slug).await? else {
                         continue;
                     };
                     let agent: Agent = doc.body.read().map_err(Error::internal)?;
@@ -194,7 +194,7 @@ impl Engine {
     pub async fn bundle(&self, actor: &Actor) -> Result<Bundle> {
         access::check_general(actor, Verb::Administer)?;
         let bundle = Bundle {
-            version: library::bundle::VERSION,
+            version: definitions::bundle::VERSION,
             agents: self.all::<Agent>(actor).await?.into_iter().map(|agent| agent.value).collect(),
             criteria_sets: named(self.all::<CriteriaSet>(actor).await?),
             entities: named(self.all::<Entity>(actor).await?),
@@ -211,7 +211,7 @@ impl Engine {
         Ok(bundle)
     }
 
-    async fn all<T: Definition>(&self, actor: &Actor) -> Result<Vec<Defined<T>>> {
+    async fn all<T: Definition>(&self, actor: &Actor) -> Result<Vec<StoredDefinition<T>>> {
         let mut all = Vec::new();
         let mut after = None;
         loop {
@@ -247,11 +247,11 @@ impl Engine {
             })
             .await?;
         match done {
-            Settled::Nothing(()) | Settled::Done(_) => Ok(bundle.len()),
+            CommandOutcome::Nothing(()) | CommandOutcome::Done(_) => Ok(bundle.len()),
         }
     }
 
-    async fn take_in(&self, actor: &Actor, mut doc: Doc, change: &mut Change) -> Result<()> {
+    async fn take_in(&self, actor: &Actor, mut doc: DefinitionDoc, change: &mut Change) -> Result<()> {
         let before = self.tenant.doc(&actor.tenant, doc.kind, &doc.id).await?.filter(|old| old.id == doc.id);
         if let Some(before) = &before {
             if before.facets.iter().any(|(key, _)| *key == SESSION_FACET) {
@@ -261,9 +261,9 @@ impl Engine {
                 ));
             }
             doc.created_by.clone_from(&before.created_by);
-            doc.facets.retain(|(key, _)| *key != library::MADE_BY);
+            doc.facets.retain(|(key, _)| *key != definitions::MADE_BY);
             doc.facets
-                .extend(before.created_by.as_ref().map(|user| (library::MADE_BY, user.as_str().into())));
+                .extend(before.created_by.as_ref().map(|user| (definitions::MADE_BY, user.as_str().into())));
             if doc.body == before.body {
                 return Ok(());
             }
@@ -274,22 +274,22 @@ impl Engine {
     }
 
     /// Refuses a task that names agents, criteria sets or other definitions that do not exist.
-    async fn check_references(&self, actor: &Actor, doc: &Doc) -> Result<()> {
-        if doc.kind == Kind::Agent {
+    async fn check_references(&self, actor: &Actor, doc: &DefinitionDoc) -> Result<()> {
+        if doc.kind == DefinitionKind::Agent {
             return self.check_secrets(actor, &doc.body.read().map_err(Error::internal)?);
         }
-        if doc.kind != Kind::Task {
+        if doc.kind != DefinitionKind::Task {
             return Ok(());
         }
         let task: Task = doc.body.read().map_err(Error::internal)?;
         for agent in task.agents().filter(|slug| !BUILT_IN_AGENTS.contains(slug)) {
-            self.named_by("agent_slug", actor, Kind::Agent, agent).await?;
+            self.named_by("agent_slug", actor, DefinitionKind::Agent, agent).await?;
         }
         if let Some(entity) = &task.entity_id {
-            self.named_by("entity_id", actor, Kind::Entity, entity).await?;
+            self.named_by("entity_id", actor, DefinitionKind::Entity, entity).await?;
         }
         for set in &task.criteria_set_ids {
-            self.named_by("criteria_set_ids", actor, Kind::CriteriaSet, set).await?;
+            self.named_by("criteria_set_ids", actor, DefinitionKind::CriteriaSet, set).await?;
         }
         Ok(())
     }
@@ -298,7 +298,13 @@ impl Engine {
         self.secret_hosts.get().map_or(Ok(()), |hosts| hosts.check(&actor.tenant, agent))
     }
 
-    async fn named_by(&self, field: &'static str, actor: &Actor, kind: Kind, name: &str) -> Result<()> {
+    async fn named_by(
+        &self,
+        field: &'static str,
+        actor: &Actor,
+        kind: DefinitionKind,
+        name: &str,
+    ) -> Result<()> {
         match self.tenant.doc(&actor.tenant, kind, name).await? {
             Some(_) => Ok(()),
             None => Err(Error::invalid(field, format!("there is no {} `{name}`", kind.as_str()))),
@@ -310,37 +316,37 @@ impl Engine {
         for task in &bundle.tasks {
             for agent in task.value.agents().filter(|slug| !BUILT_IN_AGENTS.contains(slug)) {
                 if !bundle.agents.iter().any(|known| known.slug == agent) {
-                    self.named_by("tasks.agent_slug", actor, Kind::Agent, agent).await?;
+                    self.named_by("tasks.agent_slug", actor, DefinitionKind::Agent, agent).await?;
                 }
             }
             for set in &task.value.criteria_set_ids {
                 if !bundle.criteria_sets.iter().any(|known| known.id == *set) {
-                    self.named_by("tasks.criteria_set_ids", actor, Kind::CriteriaSet, set).await?;
+                    self.named_by("tasks.criteria_set_ids", actor, DefinitionKind::CriteriaSet, set).await?;
                 }
             }
             if let Some(entity) = &task.value.entity_id
                 && !bundle.entities.iter().any(|known| known.id == *entity)
             {
-                self.named_by("tasks.entity_id", actor, Kind::Entity, entity).await?;
+                self.named_by("tasks.entity_id", actor, DefinitionKind::Entity, entity).await?;
             }
         }
         Ok(())
     }
 }
 
-fn named<T>(defined: Vec<Defined<T>>) -> Vec<Named<T>> {
-    defined.into_iter().map(|one| Named { id: one.id.into(), value: one.value }).collect()
+fn named<T>(defined: Vec<StoredDefinition<T>>) -> Vec<NamedDefinition<T>> {
+    defined.into_iter().map(|one| NamedDefinition { id: one.id.into(), value: one.value }).collect()
 }
 
 /// A member changes only its own definitions, and never demands less of a task than an owner did.
-fn check_may_change(actor: &Actor, before: &Doc, after: &Doc) -> Result<()> {
+fn check_may_change(actor: &Actor, before: &DefinitionDoc, after: &DefinitionDoc) -> Result<()> {
     if actor.role == Role::Owner {
         return Ok(());
     }
     if before.created_by.is_none() || before.created_by != actor.user {
         return Err(Error::denied("only an owner, or who made it, changes this"));
     }
-    if before.kind != Kind::Task {
+    if before.kind != DefinitionKind::Task {
         return Ok(());
     }
     let (before, after): (Task, Task) =

@@ -10,20 +10,20 @@ use crate::feedback::failure;
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::limits;
-use crate::session::decide::{Step, move_to};
-use crate::session::query::{SessionQuery, Types};
+use crate::session::decide::{SessionStep, move_to};
+use crate::session::query::{SessionQuery, TypeFilter};
 use crate::session::status::Authority;
 use crate::session::{Session, Status};
 use crate::store::{Change, Record, Update};
 use crate::time::Timestamp;
-use crate::work::graph::{self, Child};
+use crate::work::graph::{self, GraphChild};
 use crate::work::milestone::Milestone;
 use crate::work::run::Run;
 use crate::work::trigger::human_step;
 
 impl Engine {
     /// The change that carries out a step, with everything that follows from it.
-    pub(super) async fn stepped(&self, session: &Session, step: Step) -> Result<Change> {
+    pub(super) async fn change_for(&self, session: &Session, step: SessionStep) -> Result<Change> {
         let mut change = Change::new(session.tenant.clone());
         let ends = step.update.status.filter(|to| to.is_terminal());
         let result = step.update.result.clone();
@@ -63,10 +63,10 @@ impl Engine {
             }
         }
         let runs: Vec<Run> = family.iter().map(Run::of).collect();
-        let places: Vec<Child<'_>> = family
+        let places: Vec<GraphChild<'_>> = family
             .iter()
             .zip(&runs)
-            .map(|(session, run)| Child {
+            .map(|(session, run)| GraphChild {
                 key: run.step.as_ref().map_or("", |step| &step.key),
                 depends_on: run.step.as_ref().map_or(&[], |step| &step.depends_on),
                 status: session.head.status,
@@ -86,7 +86,7 @@ impl Engine {
         // Always written: of two children that end at once, the second must see the first.
         let step = match follows.parent {
             Some(end) => ended(&parent, end, child, &family, &runs)?,
-            None => Step::of(Update::default()),
+            None => SessionStep::of(Update::default()),
         };
         add(change, &parent, step)?;
         Ok(())
@@ -96,7 +96,7 @@ impl Engine {
         let query = SessionQuery {
             parent_id: Some(parent.id.clone()),
             inactive: Some(false),
-            ..SessionQuery::of(Types::All, limits::PAGE_ROWS_MAX)
+            ..SessionQuery::of(TypeFilter::All, limits::PAGE_ROWS_MAX)
         };
         let mut children = self.tenant.sessions(&parent.tenant, query).await?.items;
         children.sort_by(|a, b| a.id.cmp(&b.id));
@@ -105,7 +105,7 @@ impl Engine {
 }
 
 /// Adds a step of a session to a change, with the failure record if it fails, and its milestone if it ends.
-fn add(change: &mut Change, session: &Session, mut step: Step) -> Result<()> {
+fn add(change: &mut Change, session: &Session, mut step: SessionStep) -> Result<()> {
     let failure = failure::leave(session, &mut step)?;
     change.milestones.extend(Milestone::ended(session, &step.update));
     change.records.append(&mut step.records);
@@ -115,7 +115,7 @@ fn add(change: &mut Change, session: &Session, mut step: Step) -> Result<()> {
 }
 
 /// Starts a step whose dependencies are done: queued for its agent, or put into its person's inbox.
-fn started(child: &Session, mut run: Run, now: Timestamp) -> Result<Step> {
+fn started(child: &Session, mut run: Run, now: Timestamp) -> Result<SessionStep> {
     if child.details.agent_slug.is_some() {
         return move_to(child, Status::Pending, Authority::Trigger, Some("released"));
     }
@@ -130,12 +130,12 @@ fn started(child: &Session, mut run: Run, now: Timestamp) -> Result<Step> {
 }
 
 /// Cancels a child that is not needed any more; a running one is told to stop. `None`: it has ended.
-fn called_off(child: &Session) -> Result<Option<Step>> {
+fn called_off(child: &Session) -> Result<Option<SessionStep>> {
     let by = match child.head.status {
         status if status.is_terminal() => return Ok(None),
         Status::Running if child.head.claim.is_some() => {
             let update = Update { stop_requested: Some(true), ..Update::default() };
-            return Ok((!child.head.stop_requested).then(|| Step::of(update)));
+            return Ok((!child.head.stop_requested).then(|| SessionStep::of(update)));
         }
         Status::Pending => Authority::Owner,
         _ => Authority::OwnerOrHolder,
@@ -146,7 +146,13 @@ fn called_off(child: &Session) -> Result<Option<Step>> {
 }
 
 /// Ends the parent: its result is that of the steps that no other step depends on.
-fn ended(parent: &Session, end: Status, last: &Session, family: &[Session], runs: &[Run]) -> Result<Step> {
+fn ended(
+    parent: &Session,
+    end: Status,
+    last: &Session,
+    family: &[Session],
+    runs: &[Run],
+) -> Result<SessionStep> {
     let reason = (end == Status::Failed).then_some("child_failed");
     let mut step = move_to(parent, end, Authority::Engine, reason)?;
     if end == Status::Failed {

@@ -36,7 +36,7 @@ use crate::view::SESSION_FACET;
 
 /// What a document defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum DefinitionKind {
     Task,
     Agent,
     Entity,
@@ -44,7 +44,7 @@ pub enum Kind {
     View,
 }
 
-impl Kind {
+impl DefinitionKind {
     pub const ALL: [Self; 5] = [Self::Task, Self::Agent, Self::Entity, Self::CriteriaSet, Self::View];
 
     pub const fn as_str(self) -> &'static str {
@@ -85,8 +85,8 @@ pub struct AuditActions {
 
 /// A document as a store keeps it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Doc {
-    pub kind: Kind,
+pub struct DefinitionDoc {
+    pub kind: DefinitionKind,
     pub id: Box<str>,
     /// Unique within its kind, where it has one.
     pub slug: Option<Box<str>>,
@@ -104,7 +104,7 @@ pub struct Doc {
 /// Filters of a list of documents; all given ones must hold. Newest first.
 #[derive(Clone, Debug)]
 pub struct DocQuery {
-    pub kind: Kind,
+    pub kind: DefinitionKind,
     pub facets: Vec<(&'static str, String)>,
     /// Only what this user made or is assigned to.
     pub of_user: Option<UserId>,
@@ -137,7 +137,7 @@ pub fn facet(name: &str) -> Option<&'static str> {
 
 /// A type that people define.
 pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
-    const KIND: Kind;
+    const KIND: DefinitionKind;
 
     /// Refuses a definition that could not work.
     fn check(&self) -> Result<()>;
@@ -170,7 +170,7 @@ pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + S
 
 /// A definition as stored.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Defined<T> {
+pub struct StoredDefinition<T> {
     pub id: Box<str>,
     pub value: T,
     pub version: u64,
@@ -179,8 +179,8 @@ pub struct Defined<T> {
     pub updated_at: Timestamp,
 }
 
-impl<T: Definition> Defined<T> {
-    pub fn of(doc: &Doc) -> Result<Self> {
+impl<T: Definition> StoredDefinition<T> {
+    pub fn of(doc: &DefinitionDoc) -> Result<Self> {
         Ok(Self {
             id: doc.id.clone(),
             value: doc.body.read().map_err(Error::internal)?,
@@ -192,7 +192,7 @@ impl<T: Definition> Defined<T> {
     }
 
     /// The document to store. The store sets the times.
-    pub fn to_doc(&self) -> Result<Doc> {
+    pub fn to_doc(&self) -> Result<DefinitionDoc> {
         self.value.check()?;
         let body = Json::of(&self.value)?;
         if body.len() > limits::DOCUMENT_BYTES_MAX {
@@ -200,7 +200,7 @@ impl<T: Definition> Defined<T> {
         }
         let mut facets = self.value.facets();
         facets.extend(self.created_by.as_ref().map(|user| (MADE_BY, user.as_str().into())));
-        Ok(Doc {
+        Ok(DefinitionDoc {
             kind: T::KIND,
             id: self.id.clone(),
             slug: self.value.slug().map(Into::into),
@@ -235,19 +235,19 @@ pub fn patched<T: Definition>(current: &T, patch: &Json) -> Result<T> {
 }
 
 /// Refuses a caller that may not write documents of this kind: owners may write all, members their own tasks.
-pub fn check_configures(actor: &Actor, kind: Kind) -> Result<()> {
+pub fn check_configures(actor: &Actor, kind: DefinitionKind) -> Result<()> {
     match right(actor.role, Verb::Configure) {
         Right::All => Ok(()),
-        Right::OwnOrAssigned if kind == Kind::Task && actor.user.is_some() => Ok(()),
+        Right::OwnOrAssigned if kind == DefinitionKind::Task && actor.user.is_some() => Ok(()),
         _ => Err(Error::denied("only an owner may change this")),
     }
 }
 
 /// Whose documents a caller may read: `None` is all of them.
-pub fn reader(actor: &Actor, kind: Kind) -> Result<Option<UserId>> {
+pub fn reader(actor: &Actor, kind: DefinitionKind) -> Result<Option<UserId>> {
     match actor.role {
         Role::Owner | Role::Worker => Ok(None),
-        Role::Member if matches!(kind, Kind::Task | Kind::View) => {
+        Role::Member if matches!(kind, DefinitionKind::Task | DefinitionKind::View) => {
             Ok(Some(actor.user.clone().ok_or_else(|| Error::denied("this credential names no user"))?))
         }
         Role::Member => Ok(None),
@@ -256,7 +256,7 @@ pub fn reader(actor: &Actor, kind: Kind) -> Result<Option<UserId>> {
 }
 
 /// Whether a reader may see a document.
-pub fn shows(doc: &Doc, reader: Option<&UserId>) -> bool {
+pub fn shows(doc: &DefinitionDoc, reader: Option<&UserId>) -> bool {
     reader.is_none_or(|user| {
         doc.facets
             .iter()

@@ -1,30 +1,30 @@
 //! The safety gate: judges staged values by the dimensions of a criteria set. Pure.
 
+use crate::definitions::criteria::{Dimension, DimensionOption, Flag};
 use crate::error::{Error, Result};
 use crate::json::Json;
-use crate::library::criteria::{Choice, Dimension, Flag};
 
 /// What the gate found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Verdict {
+pub struct GateVerdict {
     /// The first option chosen that must never be written.
-    pub blocked: Option<Block>,
+    pub blocked: Option<GateBlock>,
     /// The mean of the chosen options' scores.
     pub score: Option<f64>,
     pub flags: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct GateBlock {
     pub dimension: String,
     pub option: String,
 }
 
 /// Judges what is staged: one object, or each of a list. Only selections count.
-pub fn evaluate_safety_gate(staged: &Json, dimensions: &[Dimension]) -> Verdict {
+pub fn evaluate_safety_gate(staged: &Json, dimensions: &[Dimension]) -> GateVerdict {
     let things: Vec<Json> =
         if staged.is_array() { staged.read().unwrap_or_default() } else { vec![staged.clone()] };
-    let mut verdict = Verdict::default();
+    let mut verdict = GateVerdict::default();
     let mut scores = Vec::new();
     for thing in &things {
         let fields = thing.fields();
@@ -38,7 +38,7 @@ pub fn evaluate_safety_gate(staged: &Json, dimensions: &[Dimension]) -> Verdict 
                 match option {
                     Ok(option) => {
                         if dimension.blocks(&option.value) {
-                            verdict.blocked.get_or_insert_with(|| Block {
+                            verdict.blocked.get_or_insert_with(|| GateBlock {
                                 dimension: dimension.slug.clone(),
                                 option: option.value.clone(),
                             });
@@ -52,7 +52,7 @@ pub fn evaluate_safety_gate(staged: &Json, dimensions: &[Dimension]) -> Verdict 
                             Flag::Raised(false) | Flag::None => {}
                         }
                     }
-                    Err(Outside) => raise(&mut verdict.flags, format!("unknown:{}", dimension.slug)),
+                    Err(UnknownOption) => raise(&mut verdict.flags, format!("unknown:{}", dimension.slug)),
                 }
             }
         }
@@ -85,10 +85,13 @@ pub fn check_choices(edited: &Json, dimensions: &[Dimension]) -> Result<()> {
 }
 
 /// A value that is none of the options.
-struct Outside;
+struct UnknownOption;
 
 /// What a value chooses: one option, or several if it is a list.
-fn chosen<'a>(dimension: &'a Dimension, value: Option<&Json>) -> Vec<Result<&'a Choice, Outside>> {
+fn chosen<'a>(
+    dimension: &'a Dimension,
+    value: Option<&Json>,
+) -> Vec<Result<&'a DimensionOption, UnknownOption>> {
     let words = match value.map(Json::value) {
         None | Some(serde_json::Value::Null) => Vec::new(),
         Some(serde_json::Value::Array(many)) => many,
@@ -98,7 +101,7 @@ fn chosen<'a>(dimension: &'a Dimension, value: Option<&Json>) -> Vec<Result<&'a 
         .iter()
         .map(|word| {
             let text = word.as_str().map_or_else(|| word.to_string(), str::to_owned);
-            dimension.options.iter().find(|option| option.value == text).ok_or(Outside)
+            dimension.options.iter().find(|option| option.value == text).ok_or(UnknownOption)
         })
         .collect()
 }
@@ -112,7 +115,7 @@ fn raise(flags: &mut Vec<String>, flag: String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::CriteriaSet;
+    use crate::definitions::CriteriaSet;
 
     fn json(text: &str) -> Json {
         Json::parse(text.as_bytes()).unwrap()
@@ -136,8 +139,8 @@ mod tests {
 
     #[test]
     fn the_gate_scores_flags_and_blocks() {
-        type Row<'a> = (&'a str, Option<f64>, &'a [&'a str], Option<(&'a str, &'a str)>);
-        let table: [Row<'_>; 9] = [
+        type GateRow<'a> = (&'a str, Option<f64>, &'a [&'a str], Option<(&'a str, &'a str)>);
+        let table: [GateRow<'_>; 9] = [
             (r#"{"tone":"kind","risk":"low","note":"x"}"#, Some(1.0), &[], None),
             (r#"{"tone":"curt","risk":"low"}"#, Some(0.75), &["tone:curt"], None),
             (r#"{"tone":"kind","risk":"high"}"#, Some(0.5), &["needs a lawyer"], None),

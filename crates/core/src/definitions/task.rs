@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ASSIGNED_TO, Definition, Kind, ModelUse, UsedModel};
+use super::{ASSIGNED_TO, Definition, DefinitionKind, ModelUse, UsedModel};
 use crate::access::Actor;
 use crate::error::{Error, Result};
 use crate::ids::{check_name, check_text};
 use crate::json::Json;
 use crate::limits;
 use crate::work::graph;
-use crate::work::output::Output;
+use crate::work::output::OutputContract;
 use crate::work::write_grant::{self, WriteGrant};
 
 /// Work that can be triggered any number of times.
@@ -26,8 +26,8 @@ pub struct Task {
     pub entity_id: Option<String>,
     pub input: Option<Json>,
     #[serde(default)]
-    pub steps: Vec<Step>,
-    pub output: Option<Output>,
+    pub steps: Vec<TaskStep>,
+    pub output: Option<OutputContract>,
     /// The entities that it may write; only owners set it. Tasks from before grants existed have none.
     pub writes: Option<WriteGrant>,
     #[serde(default)]
@@ -68,7 +68,7 @@ impl TaskStatus {
 /// One step of a task: an agent's, or a person's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct TaskStep {
     pub key: String,
     pub name: Option<String>,
     pub agent_slug: Option<String>,
@@ -77,7 +77,7 @@ pub struct Step {
     #[serde(default)]
     pub depends_on: Vec<String>,
     /// The output that this step must produce; a person's step is checked by it too.
-    pub output: Option<Output>,
+    pub output: Option<OutputContract>,
 }
 
 /// What a failed, expired or abandoned child means for its parent.
@@ -137,7 +137,7 @@ impl RunLimits {
 }
 
 impl Definition for Task {
-    const KIND: Kind = Kind::Task;
+    const KIND: DefinitionKind = DefinitionKind::Task;
 
     fn model_uses(&self) -> Vec<ModelUse<'_>> {
         let mut agents: Vec<&str> = self.agents().collect();
@@ -235,7 +235,8 @@ impl Task {
 
     /// Whether this version demands less of an output than `before` did: only owners may make such a change.
     pub fn loosens(&self, before: &Self) -> bool {
-        let weaker = |now: Option<&Output>, then: Option<&Output>| then.is_some() && now != then;
+        let weaker =
+            |now: Option<&OutputContract>, then: Option<&OutputContract>| then.is_some() && now != then;
         (before.requires_approval && !self.requires_approval)
             || (!before.criteria_set_ids.is_empty() && self.criteria_set_ids != before.criteria_set_ids)
             || weaker(self.output.as_ref(), before.output.as_ref())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Definition, Kind};
+use super::{Definition, DefinitionKind};
 use crate::error::{Error, Result};
 use crate::ids::{check_name, check_text};
 use crate::json::Json;
@@ -27,7 +27,7 @@ pub struct Dimension {
     #[serde(rename = "type", default = "select")]
     pub kind: String,
     #[serde(default)]
-    pub options: Vec<Choice>,
+    pub options: Vec<DimensionOption>,
     /// How clients show the options, kept as given; only the word `hard_block` in it decides anything.
     #[serde(default)]
     pub option_styles: BTreeMap<String, Json>,
@@ -35,7 +35,7 @@ pub struct Dimension {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Choice {
+pub struct DimensionOption {
     pub value: String,
     pub label: Option<String>,
     pub score: Option<f64>,
@@ -76,7 +76,7 @@ impl Dimension {
 }
 
 impl Definition for CriteriaSet {
-    const KIND: Kind = Kind::CriteriaSet;
+    const KIND: DefinitionKind = DefinitionKind::CriteriaSet;
 
     fn check(&self) -> Result<()> {
         check_text("name", &self.name, limits::NAME_CHARS_MAX)?;

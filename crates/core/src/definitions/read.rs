@@ -1,8 +1,8 @@
 //! Reads what a caller defines: the id is given beside the fields of the definition, older field names are accepted,
 //! and a misfit is named with its path.
 
-use super::bundle::{Named, VERSION};
-use super::{Agent, Bundle, Definition, Kind, Task, View};
+use super::bundle::{NamedDefinition, VERSION};
+use super::{Agent, Bundle, Definition, DefinitionKind, Task, View};
 use crate::error::{Error, Result};
 use crate::json::Json;
 use crate::strict;
@@ -16,12 +16,13 @@ pub fn read<T: Definition>(body: &Json) -> Result<(Option<String>, T)> {
     let mut fields = body.fields();
     let id = match T::KIND {
         // An agent's slug is its id.
-        Kind::Agent => None,
-        Kind::Task | Kind::Entity | Kind::CriteriaSet | Kind::View => {
-            take(&mut fields, "id").map(|id| text("id", &id)).transpose()?.flatten()
-        }
+        DefinitionKind::Agent => None,
+        DefinitionKind::Task
+        | DefinitionKind::Entity
+        | DefinitionKind::CriteriaSet
+        | DefinitionKind::View => take(&mut fields, "id").map(|id| text("id", &id)).transpose()?.flatten(),
     };
-    if T::KIND == Kind::View
+    if T::KIND == DefinitionKind::View
         && fields.iter().any(|(key, value)| key == SESSION_FACET && value.as_str() != "null")
     {
         return Err(Error::invalid(SESSION_FACET, "is set by publishing, which needs the claim's `epoch`"));
@@ -35,8 +36,8 @@ pub(super) fn read_fields<T: Definition>(fields: Vec<(String, Json)>) -> Result<
 }
 
 /// `criteria_set_id` is read as a list of one.
-pub(super) fn renamed(kind: Kind, mut fields: Vec<(String, Json)>) -> Result<Vec<(String, Json)>> {
-    if kind == Kind::Task
+pub(super) fn renamed(kind: DefinitionKind, mut fields: Vec<(String, Json)>) -> Result<Vec<(String, Json)>> {
+    if kind == DefinitionKind::Task
         && let Some(one) = take(&mut fields, "criteria_set_id")
     {
         if fields.iter().any(|(key, _)| key == "criteria_set_ids") {
@@ -92,10 +93,10 @@ impl TryFrom<Json> for Bundle {
     }
 }
 
-fn named<T: Definition>(body: &Json) -> Result<Named<T>> {
+fn named<T: Definition>(body: &Json) -> Result<NamedDefinition<T>> {
     let (id, value) = read(body)?;
     let id = id.ok_or_else(|| Error::invalid("id", "is required"))?;
-    Ok(Named { id, value })
+    Ok(NamedDefinition { id, value })
 }
 
 /// Reads each item of a list; a misfit is named with its index.
@@ -114,8 +115,8 @@ fn each<T>(list: &str, value: &Json, read: impl Fn(&Json) -> Result<T>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::agent::{HttpTool, Tool};
-    use crate::library::{Entity, patched};
+    use crate::definitions::agent::{HttpTool, Tool};
+    use crate::definitions::{Entity, patched};
 
     fn json(text: &str) -> Json {
         Json::parse(text.as_bytes()).unwrap()
