@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Scope, Tx};
-use super::{PostgresStore, library, read};
+use super::{PostgresStore, definitions, read};
 use crate::filtered_list::FilteredList;
 
 const APPROVAL: &str = "a.n, a.id, a.kind, h.id, a.task_id, a.state, a.assigned_to, a.expires_at, a.created_at, \
@@ -71,7 +71,7 @@ impl ApprovalListStore for PostgresStore {
                  WHERE a.tk = $1 AND a.n = p.n AND h.tk = $1 AND h.sk = a.sk ORDER BY p.n DESC"
                 )
             };
-            let rows = library::rows(&self.context, tk, &list, read).await?;
+            let rows = definitions::rows(&self.context, tk, &list, read).await?;
             Ok(list.page(rows.iter().map(approval_of).collect::<Result<_>>()?))
         })
     }

@@ -14,9 +14,9 @@ use sederunt_core::{Event, Result};
 use tokio_postgres::Row;
 
 use super::commit::Abort;
+use super::definitions::{self, ClaimRules};
 use super::fault::Fault;
 use super::idempotency;
-use super::library::{self, ClaimRules};
 use super::rows::{Columns, Keyed};
 use super::sessions::session_sql_with;
 use super::tx::{ANSWER_MAX, Context, Param, Scope, TICK, Tx, hash64, int, last_tick};
@@ -312,7 +312,7 @@ async fn lock_and_load(
     let client = tx.client()?;
     let lock = client.prepare_cached(&lock).await?;
     let load = client.prepare_cached(&load("current_setting('app.taken')::bigint[]")).await?;
-    let rules = client.prepare_cached(&library::rules_sql("app.taken_tasks", "app.taken_agents")).await?;
+    let rules = client.prepare_cached(&definitions::rules_sql("app.taken_tasks", "app.taken_agents")).await?;
     let of_tenant: [Param<'_>; 1] = [&tk];
     // Sent together, run in turn.
     let (begun, locked, loaded, ruled) = join4(
@@ -325,7 +325,7 @@ async fn lock_and_load(
     begun.transpose()?;
     locked?;
     let (loaded, ruled) = (loaded?, ruled?);
-    Ok((LoadedSessions::of(context, &order.tenant, &loaded)?, library::read_rules(tx, tk, &ruled).await?))
+    Ok((LoadedSessions::of(context, &order.tenant, &loaded)?, definitions::read_rules(tx, tk, &ruled).await?))
 }
 
 /// Whether a candidate is still pending, written so that no index of the queues matches and PostgreSQL finds the row

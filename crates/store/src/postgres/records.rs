@@ -10,13 +10,13 @@ use sederunt_core::time::Timestamp;
 use super::commit::Abort;
 use super::fault::{Fault, Result};
 use super::tx::Tx;
-use super::{approvals, crises, feedback, lessons, library, memories, ratings, talk};
+use super::{approvals, crises, definitions, feedback, lessons, memories, ratings, talk};
 
 /// Writes one record of a change, which was judged under the locks of `commit/basis.rs`.
 pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> Result<(), Abort> {
     let written = match record {
-        Record::PutDoc { doc, expects } => library::put(tx, tk, doc, *expects, now).await?,
-        Record::DropDoc { kind, id } => return Ok(library::remove(tx, tk, *kind, id).await?),
+        Record::PutDoc { doc, expects } => definitions::put(tx, tk, doc, *expects, now).await?,
+        Record::DropDoc { kind, id } => return Ok(definitions::remove(tx, tk, *kind, id).await?),
         Record::CloseApproval { id, state, decided_by, body } => {
             approvals::close(tx, tk, id, *state, decided_by.as_deref(), body.as_deref(), now).await?
         }
@@ -143,7 +143,7 @@ async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<
     talk::merge(tx, tk, &talking, giver, taker).await?;
     tx.execute("DELETE FROM participants WHERE tk = $1 AND user_id = $2", &[&tk, &from]).await?;
     tx.execute("DELETE FROM departures WHERE tk = $1 AND user_id = $2", &[&tk, &from]).await?;
-    library::merge(tx, tk, from, into).await?;
+    definitions::merge(tx, tk, from, into).await?;
     approvals::merge(tx, tk, from, into).await?;
     feedback::merge(tx, tk, from, into).await?;
     lessons::merge(tx, tk, giver, taker).await?;

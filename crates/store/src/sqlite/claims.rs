@@ -21,7 +21,7 @@ use super::fault::{WorkError, refuse};
 use super::heads::{self, StoredHead};
 use super::idempotency::{self, KeyEffect};
 use super::writer::WriteTransaction;
-use super::{SqliteStore, apply, events, library, sessions};
+use super::{SqliteStore, apply, definitions, events, sessions};
 
 /// Which sessions a claim took, under which epochs.
 #[derive(Debug, Default)]
@@ -132,7 +132,7 @@ fn sessions_to_hand_out(
     let mut full: Vec<String> = Vec::new();
     let mut by_key = db.prepare_cached(PendingSession::BY_KEY)?;
     let mut inactive =
-        InactiveTasks { statement: db.prepare_cached(library::INACTIVE)?, known: HashMap::new() };
+        InactiveTasks { statement: db.prepare_cached(definitions::INACTIVE)?, known: HashMap::new() };
     loop {
         let mut again = false;
         for sk in oldest_pending(db, tk, order, &full)? {
@@ -151,7 +151,7 @@ fn sessions_to_hand_out(
             }
             if let Some(agent) = &waiting.agent {
                 if !rooms.contains_key(agent) {
-                    rooms.insert(agent.clone(), library::room_of(db, tk, agent)?);
+                    rooms.insert(agent.clone(), definitions::room_of(db, tk, agent)?);
                 }
                 if let Some(Some(left)) = rooms.get_mut(agent) {
                     waiting.counted = true;

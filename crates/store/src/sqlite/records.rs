@@ -7,7 +7,7 @@ use sederunt_core::people::{Audit, Identity};
 use sederunt_core::store::{Change, PartResult, Record, Refusal, RowKey, RowState};
 
 use super::fault::WorkError;
-use super::{approvals, feedback, lessons, library, talk};
+use super::{approvals, definitions, feedback, lessons, talk};
 
 /// Lets core judge the records before the change writes anything. `crises` are the existing crises: their file cannot
 /// be read from here.
@@ -83,8 +83,8 @@ pub(super) fn write(
 
 fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusqlite::Result<()> {
     match record {
-        Record::PutDoc { doc, expects } => library::put(db, tk, doc, *expects, now),
-        Record::DropDoc { kind, id } => library::remove(db, tk, *kind, id),
+        Record::PutDoc { doc, expects } => definitions::put(db, tk, doc, *expects, now),
+        Record::DropDoc { kind, id } => definitions::remove(db, tk, *kind, id),
         Record::AddApproval(approval) => approvals::add(db, tk, approval, now),
         Record::CloseApproval { id, state, decided_by, body } => {
             approvals::close(db, tk, id, *state, decided_by.as_deref(), body.as_deref(), now)
@@ -183,7 +183,7 @@ fn add_identity(db: &Connection, tk: i64, user: &UserId, identity: &Identity) ->
 }
 
 fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
-    library::merge(db, tk, from, into)?;
+    definitions::merge(db, tk, from, into)?;
     feedback::merge(db, tk, from, into)?;
     lessons::merge(db, tk, from, into)?;
     talk::merge(db, tk, from, into)?;

@@ -9,7 +9,7 @@ use sederunt_core::store::{ClaimChange, Fence, Guard, Record, Update, Write};
 use sederunt_core::work::ClaimOrder;
 
 use crate::builders::*;
-use crate::library::a_doc;
+use crate::definitions::a_doc;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -8,7 +8,7 @@ use sederunt_core::session::Status;
 use sederunt_core::store::{Change, Guard, Record, Update, Write};
 
 use crate::builders::*;
-use crate::library::a_doc;
+use crate::definitions::a_doc;
 use crate::people::a_user;
 use crate::stores::TestStore;
 

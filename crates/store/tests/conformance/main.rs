@@ -49,8 +49,8 @@ mod forks;
 mod guards;
 mod idempotency;
 
+mod definitions;
 mod lessons;
-mod library;
 mod lists;
 mod live;
 mod memory;

@@ -11,7 +11,7 @@ use sederunt_core::{Result, TenantId};
 
 use crate::approvals::an_approval;
 use crate::builders::*;
-use crate::library::a_doc;
+use crate::definitions::a_doc;
 use crate::live::in_time;
 use crate::people::{a_key, a_share, a_user, identity};
 use crate::record_builders;

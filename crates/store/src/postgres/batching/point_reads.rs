@@ -18,8 +18,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::coalesce::Coalescer;
+use crate::postgres::definitions::{self, doc_of};
 use crate::postgres::fault::Result;
-use crate::postgres::library::{self, doc_of};
 use crate::postgres::rows::Columns;
 use crate::postgres::sessions::session_sql;
 use crate::postgres::tx::{CLOCK, Context, Scope, within};
@@ -195,7 +195,7 @@ impl ReadBatch {
             self.docs.keys().map(|(kind, name)| (kind.as_str(), &**name)).unzip();
         let by_id =
             client.prepare_cached(&session_sql("WHERE h.tk = $1 AND s.tk = $1 AND s.id = ANY ($2)")).await?;
-        let by_name = client.prepare_cached(&library::by_name_sql()).await?;
+        let by_name = client.prepare_cached(&definitions::by_name_sql()).await?;
         let begin = Scope::Tenant(*tk).begin("READ ONLY", &context.schema);
         // The first poll sends all statements.
         let wanted = (!ids.is_empty(), !names.is_empty(), !self.nows.is_empty());
