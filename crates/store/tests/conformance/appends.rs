@@ -1,4 +1,4 @@
-//! How a log grows: numbers, times, turns, counts, previews, and events that come twice.
+//! How a log grows: sequences, times, turns, counts, previews, and events that are sent twice.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sederunt_core::session::row::Turn;
 use sederunt_core::session::{DescriptionSource, SessionType, Status};
 use sederunt_core::store::{Guard, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

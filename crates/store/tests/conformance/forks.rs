@@ -5,7 +5,7 @@ use sederunt_core::ids::RandomIds;
 use sederunt_core::store::{Fork, Guard, NewSession};
 use sederunt_core::{Event, Incarnation};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -11,7 +11,7 @@ use sederunt_core::store::{
 };
 use sederunt_core::{Actor, Conflict, Error, Incarnation, Role};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -278,7 +278,7 @@ async fn a_change_is_refused_whole_when_its_second_part_is(store: &TestStore) {
         ("stale", Guard { version: Some(99), ..Guard::default() }),
         ("fenced", fence("key", 1)),
     ];
-    // The refused part stands first, in the middle and last in the order of ids.
+    // The refused part is first, in the middle and last in the order of ids.
     for (refused, others) in [("a", ["b", "c"]), ("b", ["a", "c"]), ("c", ["a", "b"])] {
         for (code, guard) in bad.clone() {
             let mut parts = vec![

@@ -1,4 +1,4 @@
-//! Lists of sessions: each filter alone and together, whose eyes, and pages that neither repeat nor skip.
+//! Lists of sessions: each filter alone and combined, what each caller sees, and pages that neither repeat nor skip.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use sederunt_core::session::query::{SessionQuery, TypeFilter, Visibility};
 use sederunt_core::session::{Session, SessionType, SourceKind, Status, StatusSet};
 use sederunt_core::store::{Change, ClaimChange, NewSession, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

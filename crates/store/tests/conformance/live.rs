@@ -1,4 +1,4 @@
-//! What a store tells the hub: every commit, in order, before it is acknowledged.
+//! What a store publishes to the hub: every commit, in order, before it is acknowledged.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sederunt_core::live::{Hint, HintReader, LogReader, ReaderStep};
 use sederunt_core::session::Status;
 use sederunt_core::store::{Guard, Update, Write};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -91,7 +91,7 @@ async fn a_reader_sees_every_sequence_once_whoever_appends(store: &TestStore) {
         rereads += reads;
     }
     assert_eq!(total, SESSIONS * usize::try_from(EVENTS).unwrap());
-    // A node that asks for others' work may see a commit of its own before it is published.
+    // A node that polls for commits of others may see its own commit before it is published.
     let excused = if store.has_nodes() { SESSIONS } else { 0 };
     assert!(
         rereads <= excused,

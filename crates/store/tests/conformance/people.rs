@@ -5,7 +5,7 @@ use sederunt_core::people::{Audit, Identity, Key, SecretHash, Share, User};
 use sederunt_core::store::{Change, CommitResult, Record, Refusal, Update};
 use sederunt_core::{Role, Timestamp};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -243,7 +243,7 @@ async fn whoever_leaves_a_session_is_remembered_until_they_are_back(store: &Test
     assert_eq!(departed("s").await, people(&["bob", "old"]));
     assert!(departed("other").await.is_empty() && departed("missing").await.is_empty());
     assert_eq!(store.get("other").await.participants, takes_part);
-    // Whoever is added, alone or in a list, has come back.
+    // A user that is added, alone or in a list, has come back.
     update(Update { add_participant: Some(user("bob")), ..Update::default() }).await;
     assert_eq!(departed("s").await, people(&["old"]));
     update(Update { leaves: Some(user("bob")), ..Update::default() }).await;

@@ -1,4 +1,5 @@
-//! Incognito sessions live in memory: what they may take is bounded, and what is deleted or abandoned is given back.
+//! Incognito sessions are in memory: what they may use is bounded, and memory of deleted or abandoned ones is given
+//! back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use sederunt_core::store::{PrivateLimits, Store};
 use sederunt_core::{Actor, Error, Result, Role, SessionId};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
-use crate::world::{World, says, wish};
+use crate::harness::{World, says, wish};
 
 /// Room for a session with one message of [`LONG`], and no second one.
 const LIMITS: PrivateLimits = PrivateLimits {

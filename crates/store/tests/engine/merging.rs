@@ -14,8 +14,8 @@ use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
 use sederunt_core::talk::{StateFields, Talk};
 use sederunt_core::{Role, SessionId, UserId};
 
+use crate::harness::{World, hold, wish};
 use crate::on_both_stores;
-use crate::world::{World, hold, wish};
 
 on_both_stores!(
     an_open_sitting_of_a_merged_user_belongs_to_whom_they_became,
@@ -68,7 +68,7 @@ impl World {
 async fn an_open_sitting_of_a_merged_user_belongs_to_whom_they_became(world: &World) {
     let owner = world.owner();
     world.with_users(["ann", "bob"]).await;
-    // Her own conversation, one that somebody leads for her, one whose turn still runs, and one of somebody else.
+    // Her own conversation, one that another user holds for her, one whose turn still runs, and one of another user.
     let ann = world.actor(Role::Member, "ann");
     let nobody = Operator::owner_of(world.tenant.clone(), SourceKind::Api);
     let begun = world.says(&ann, "hers", None).await;
@@ -88,7 +88,7 @@ async fn an_open_sitting_of_a_merged_user_belongs_to_whom_they_became(world: &Wo
     }
     assert_eq!(world.sits("other").await.1.as_deref(), Some("owner"));
 
-    // Whoever made something of it for the user that is gone looks again.
+    // A caller that decided something for the merged user decides again.
     let close = async |(session, talk): &(Session, Talk)| {
         world.engine.close_sitting(session, talk, EndReason::Asked, None, None, Vec::new()).await.unwrap()
     };

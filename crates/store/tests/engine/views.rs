@@ -18,9 +18,9 @@ use sederunt_core::work::run::{Resume, Run};
 use sederunt_core::work::{ClaimedRun, Pause, Settle};
 use sederunt_core::{Actor, Role, SessionId, limits, strict};
 
+use crate::harness::{World, wish};
 use crate::on_both_stores;
 use crate::tasks::{complete, json, take};
-use crate::world::{World, wish};
 
 on_both_stores!(
     a_run_that_asks_by_a_view_goes_on_with_the_answer,

@@ -220,7 +220,7 @@ impl Drive {
                 Ok(Vec::new())
             }
             Command::Sweep => {
-                // Twice: what a first round moved on may be due for silence in the same breath.
+                // Twice: a session that the first round moved may be due for silence at the same time.
                 engine.sweep().await?;
                 engine.sweep().await.map(|_| Vec::new())
             }

@@ -1,17 +1,17 @@
-//! What PostgreSQL alone promises: walls inside the database, batches, nodes that hear of each other, and a
-//! database that goes away and comes back.
+//! What only PostgreSQL promises: row-level security, batches, notifications between nodes, and a database that goes
+//! away and comes back.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
 
 mod batches;
-mod following;
-mod known;
+mod head_cache;
+mod indexer;
 mod logins;
-mod losses;
+mod lost_connections;
 mod nodes;
 mod plans;
+mod row_security;
 mod schema;
 mod tls;
-mod walls;
 
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
@@ -39,7 +39,7 @@ use tokio_postgres::{Client, NoTls};
 use super::connect::schemas;
 use super::migrate::VERSION;
 use super::{PostgresOptions, PostgresStore};
-use crate::kept;
+use crate::record_builders;
 
 /// No wait in these tests needs longer than this unless something is lost.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ async fn in_time<T>(what: &str, wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
-/// Looks again until it is so.
+/// Polls until the condition holds.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     in_time(what, async {
         while !so().await {
@@ -113,12 +113,12 @@ async fn with_store_at(url: String, test: impl AsyncFnOnce(&Scene)) {
 }
 
 async fn drop_schema(schema: &str) {
-    let (all, roles) = (schemas(schema).join(", "), super::connect::Role::names(schema).join(", "));
+    let (all, roles) = (schemas(schema).join(", "), super::connect::DbRole::names(schema).join(", "));
     let sql = format!("DROP SCHEMA IF EXISTS {all} CASCADE; DROP ROLE IF EXISTS {roles}");
     admin("public").await.batch_execute(&sql).await.unwrap();
 }
 
-/// A connection as the superuser, who passes every wall.
+/// A connection as the superuser, whom no policy binds.
 async fn admin(schema: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -203,7 +203,7 @@ fn putting(name: &str, facets: &[(&'static str, &str)]) -> Record {
     Record::PutDoc { doc: Box::new(doc), expects: None }
 }
 
-/// Asks somebody about a session's task of the same name.
+/// Adds an approval for a session's task of the same name.
 fn asking(name: &str, session: &str, assigned_to: Option<&str>) -> Record {
     Record::AddApproval(Box::new(Approval {
         id: name.into(),
@@ -235,7 +235,7 @@ impl Scene {
     async fn tenant_named(&self, name: &str) -> i32 {
         let audit = Audit { actor: "operator".into(), action: "tenant.create", target: name.into() };
         self.create_tenant(&tenant(name), audit).await.unwrap();
-        self.store.base.tk(&tenant(name)).await.unwrap().unwrap()
+        self.store.context.tk(&tenant(name)).await.unwrap().unwrap()
     }
 
     async fn open(&self, of: &str, name: &str) -> CommitResult {

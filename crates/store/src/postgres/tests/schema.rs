@@ -1,4 +1,4 @@
-//! The schema: made once however many start, refused when it is newer, looked at without being touched.
+//! The schema: created once by parallel starts, refused when it is newer, inspected without a change.
 
 use sederunt_core::store::{SearchQuery, TenantRowStore as _, UpkeepStore as _};
 
@@ -61,7 +61,7 @@ async fn a_schema_of_the_first_version_is_brought_forward_with_what_it_holds() {
     first_version_brought_forward(url()).await;
 }
 
-/// The walls bind the owner of the tables too.
+/// The policies bind the owner of the tables too.
 #[tokio::test]
 async fn a_login_that_is_no_superuser_makes_the_schema_and_brings_it_forward() {
     with_store(async |_| {
