@@ -70,20 +70,8 @@ pub const TENANTS_LOOK_AGAIN: Duration = Duration::from_secs(2);
 pub const REPLY_WAIT_MAX: Duration = Duration::from_secs(600);
 /// Silent sittings and waiting messages that one round of the keeper handles.
 pub const KEEP_ROWS_MAX: usize = 1_000;
-/// The newest messages of a sitting, from which its summary and memories are made.
-pub const SITTING_MESSAGES_MAX: usize = 400;
-/// The newest earlier sittings whose unkept sentences are compared with this one.
-pub const EARLIER_ARCS_MAX: usize = 10;
 /// How often a caller that waits for a turn to end reads the row without having been woken.
 pub const ROW_LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Characters of memory that a spoken conversation is given.
-pub const VOICE_MEMORY_CHARS_MAX: usize = 2_000;
-/// Memories of each kind that a store is asked for before the best few are picked.
-pub const RECALL_CANDIDATES: usize = 20;
-/// Facts that share a word with a new one, and are compared with it.
-pub const KNOWN_LIKE_MAX: usize = 50;
-/// How long a memory counts as used without another write.
-pub const REFERENCED_GRAIN: Duration = Duration::from_secs(24 * 3600);
 /// Characters that one look back over a session reads.
 pub const LOOK_BACK_CHARS_MAX: usize = 32_000;
 

@@ -2,45 +2,25 @@
 
 use sederunt_core::Error;
 use sederunt_core::engine::RunningTurn;
-use sederunt_core::ids::UserId;
 use sederunt_core::safety::lexicon::language_of;
-use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::safety::{Classification, Crisis, response};
-use sederunt_core::session::MemoryMode;
+use sederunt_core::talk::TurnRecords;
 
 use super::Talker;
 use crate::context::untrusted;
 use crate::model::{Message, Request};
 
-/// The text of the response, and its record.
+/// The text of the response, and the record of it for the turn.
 pub(super) async fn answer(
     talker: &Talker,
     begun: &RunningTurn,
     crisis: &Crisis,
     said: &str,
-) -> Result<(String, CrisisRecord), Error> {
+) -> Result<(String, TurnRecords), Error> {
     let region = talker.settings.safety.region.as_deref();
-    let answer = response::respond(crisis.level, crisis.reason_code, region, language_of(said));
-    let user = begun.speaker.user.clone();
-    let mut record = record(talker, begun.session.tenant.clone(), &begun.session, crisis, user).await?;
-    record.response_node_completed = true;
-    record.resource_lookup_status = answer.resources.status;
-    record.resource_count = u32::try_from(answer.resources.places.len()).unwrap_or(u32::MAX);
-    Ok((answer.text, record))
-}
-
-/// A crisis record, before the response is known.
-pub(super) async fn record(
-    talker: &Talker,
-    tenant: sederunt_core::TenantId,
-    session: &sederunt_core::Session,
-    crisis: &Crisis,
-    user: Option<UserId>,
-) -> Result<CrisisRecord, Error> {
-    let opaque = talker.engine.opaque().await?.of(&tenant, session.id.as_str());
-    let user = user.filter(|_| session.details.memory_mode != MemoryMode::Incognito);
-    let now = talker.engine.tenant_store().now().await?;
-    Ok(CrisisRecord::begin(uuid::Uuid::now_v7(), opaque, user, now, crisis))
+    let response = response::respond(crisis.level, crisis.reason_code, region, language_of(said));
+    let records = talker.engine.crisis_answered(begun, crisis, &response).await?;
+    Ok((response.text, records))
 }
 
 /// The default model's verdict on a message. An answer in another format is a failure, and the lexicon decides.

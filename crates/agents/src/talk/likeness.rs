@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use sederunt_core::engine::{Engine, RunningTurn};
 use sederunt_core::memory::vector::{Vector, VectorIndex};
 use sederunt_core::memory::{Memory, Owner};
-use sederunt_core::store::{SessionStore, VectorQuery};
 use sederunt_core::{Error, TenantId, limits as core_limits};
 
 use super::Talker;
@@ -54,25 +54,24 @@ impl Likeness {
         }
     }
 
-    /// The ids of an owner's memories that are similar to a text, most similar first. `None`: no vector of the text
+    /// The ids of the memories of a turn that are similar to a text, most similar first. `None`: no vector of the text
     /// came in time.
-    pub(super) async fn like(
+    async fn similar(
         &self,
-        store: &dyn SessionStore,
-        tenant: &TenantId,
-        owner: &Owner,
+        engine: &Engine,
+        begun: &RunningTurn,
         text: &str,
     ) -> Result<Option<Vec<String>>, Error> {
-        let shelf = self.shelf(store, tenant, owner).await?;
+        let shelf = self.shelf(engine, begun).await?;
         if shelf.is_empty() {
             return Ok(Some(Vec::new()));
         }
         let texts = [text];
         let asked = self.embedder.embed(&texts);
         match tokio::time::timeout(limits::EMBED_MESSAGE_MAX, asked).await {
-            Ok(Ok(vectors)) => {
-                Ok(vectors.first().map(|vector| shelf.nearest(vector, self.min, limits::RECALL_CANDIDATES)))
-            }
+            Ok(Ok(vectors)) => Ok(vectors
+                .first()
+                .map(|vector| shelf.nearest(vector, self.min, core_limits::RECALL_CANDIDATES))),
             Ok(Err(error)) => {
                 tracing::debug!(target: "sederunt::talk", %error, "a message could not be embedded; its turn recalls by words");
                 Ok(None)
@@ -83,23 +82,10 @@ impl Likeness {
 
     /// An owner's vectors as the store has them now: new ones are added to the cache; if any were removed, all are
     /// read again.
-    async fn shelf(
-        &self,
-        store: &dyn SessionStore,
-        tenant: &TenantId,
-        owner: &Owner,
-    ) -> Result<Arc<VectorIndex>, Error> {
-        let key = (tenant.clone(), owner.clone());
+    async fn shelf(&self, engine: &Engine, begun: &RunningTurn) -> Result<Arc<VectorIndex>, Error> {
+        let key = (begun.tenant().clone(), begun.owner());
         let known = self.shelves.lock().asked(&key);
-        let read = async |after| {
-            let query = VectorQuery {
-                owner: owner.clone(),
-                model: self.embedder.model().to_owned(),
-                after,
-                limit: core_limits::VECTORS_COMPARED_MAX,
-            };
-            store.vectors(tenant, query).await
-        };
+        let read = async |after| engine.vectors_for_turn(begun, self.embedder.model(), after).await;
         let mut found = read(known.newest).await?;
         let mut kept = known;
         if found.kept != kept.count + found.items.len() as u64 {
@@ -121,10 +107,10 @@ impl Likeness {
 
     /// Makes the missing vectors of memories for this model, until none is missing or the provider does not answer.
     /// Returns how many were made.
-    async fn make_missing(&self, store: &dyn SessionStore) -> Result<usize, Error> {
+    async fn make_missing(&self, engine: &Engine) -> Result<usize, Error> {
         let mut made = 0;
         loop {
-            let missing = store.unembedded(self.embedder.model(), limits::EMBED_TEXTS_MAX).await?;
+            let missing = engine.unembedded(self.embedder.model(), limits::EMBED_TEXTS_MAX).await?;
             if missing.is_empty() {
                 return Ok(made);
             }
@@ -135,7 +121,7 @@ impl Likeness {
                 by_tenant.entry(tenant).or_default().push((memory, vector));
             }
             for (tenant, made) in by_tenant {
-                store.keep_vectors(&tenant, self.embedder.model(), made).await?;
+                engine.keep_vectors(&tenant, self.embedder.model(), made).await?;
             }
         }
     }
@@ -199,6 +185,19 @@ impl Shelves {
 }
 
 impl Talker {
+    /// The ids of the memories of a turn that are similar to its message, most similar first. `None`: no embedding is
+    /// available.
+    pub(super) async fn similar(
+        &self,
+        begun: &RunningTurn,
+        text: &str,
+    ) -> Result<Option<Vec<String>>, Error> {
+        match &self.settings.likeness {
+            Some(likeness) => likeness.similar(&self.engine, begun, text).await,
+            None => Ok(None),
+        }
+    }
+
     /// Makes the missing vectors, where an embedding model is configured. Only one task does so at a time; it also
     /// finds those that were added meanwhile.
     pub async fn make_vectors(&self) -> Result<usize, Error> {
@@ -206,7 +205,7 @@ impl Talker {
         if likeness.busy.swap(true, Ordering::AcqRel) {
             return Ok(0);
         }
-        let made = likeness.make_missing(&**self.engine.session_store()).await;
+        let made = likeness.make_missing(&self.engine).await;
         likeness.busy.store(false, Ordering::Release);
         made
     }

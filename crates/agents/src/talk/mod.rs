@@ -12,7 +12,6 @@ mod crisis;
 pub mod end;
 pub mod keeper;
 pub mod likeness;
-mod memory;
 pub mod pipeline;
 pub mod reply;
 mod respond;

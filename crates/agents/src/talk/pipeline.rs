@@ -14,13 +14,12 @@ use sederunt_core::memory::candidate::{Buffer, Candidate};
 use sederunt_core::memory::extract;
 use sederunt_core::safety::lexicon::language_of;
 use sederunt_core::safety::{self, Crisis, Level, response};
-use sederunt_core::store::Record;
-use sederunt_core::talk::StateFields;
 use sederunt_core::talk::exercise::{self, ExerciseProgress};
 use sederunt_core::talk::pause::UnmadeCall;
+use sederunt_core::talk::turn_memory::TurnRecall;
+use sederunt_core::talk::{StateFields, TurnRecords};
 use serde_json::{Value, json};
 
-use super::memory::{Memories, Recalled};
 use super::respond::{Responded, built};
 use super::turn::Listener;
 use super::{Talker, crisis};
@@ -107,7 +106,7 @@ pub struct Answer {
     pub crisis: Crisis,
     pub change: StateFields,
     pub buffer: Buffer,
-    pub records: Vec<Record>,
+    pub records: TurnRecords,
     /// What entered the prompt, by kind and ids.
     pub injected: Vec<(&'static str, Vec<String>)>,
     pub usage: Usage,
@@ -204,9 +203,8 @@ impl Talker {
     pub(super) async fn answer(&self, listener: &Listener<'_>, message: &Event) -> Result<Came, Failure> {
         let begun = listener.begun;
         let text = message.text().unwrap_or_default();
-        let memories = Memories::of(self, begun);
         let mut buffer = begun.talk.sitting.as_ref().map_or_else(Buffer::default, |open| open.buffer.clone());
-        let mut records = Vec::new();
+        let mut records = TurnRecords::default();
         let mut timings = Timings::start();
 
         listener.stage("safety", None);
@@ -217,8 +215,10 @@ impl Talker {
         // A resumed turn was routed before it paused.
         let goes_on = begun.resume.is_some();
         let calm = goes_on || !crisis.level.is_crisis();
-        let control =
-            if calm && !goes_on { memories.control(&text, begun, &mut buffer).await? } else { None };
+        let control = match calm && !goes_on {
+            true => self.engine.control_memory(begun, &text, &mut buffer).await?,
+            false => None,
+        };
         let ongoing = ongoing(&begun.talk.state);
         let guidance = (calm && !goes_on && control.is_none())
             .then(|| exercise::guide(&text, ongoing.as_ref()))
@@ -227,7 +227,10 @@ impl Talker {
 
         listener.stage("recall", None);
         let speaks = control.is_none() && guidance.is_none() && calm;
-        let recalled = if speaks { memories.recall(&text, begun).await? } else { Recalled::default() };
+        let recalled = match speaks {
+            true => self.engine.recall_for_turn(begun, &text, self.similar(begun, &text)).await?,
+            false => TurnRecall::default(),
+        };
         timings.done("recall");
 
         let farewell = calm && exercise::is_farewell(&text);
@@ -249,12 +252,12 @@ impl Talker {
         let mut found = None;
         let mut said = match (control, &guidance) {
             _ if !calm => {
-                let (text, record) = crisis::answer(self, begun, &crisis, &text).await?;
-                records.push(Record::AddCrisis(Box::new(record)));
+                let (text, recorded) = crisis::answer(self, begun, &crisis, &text).await?;
+                records.add(recorded);
                 text
             }
             (Some(control), _) => {
-                records.extend(control.records);
+                records.add(control.records);
                 let asked_by = control.pending.as_ref().and(begun.speaker.user.as_ref());
                 change = change
                     .with("memory_control", json!({"pending_action": control.pending, "asked_by": asked_by}));
@@ -334,7 +337,7 @@ impl Talker {
         if begun.talk.state.at("memory_control", "pending_action").is_some() && route != Route::Memory {
             change = change.with("memory_control", json!({"pending_action": null, "asked_by": null}));
         }
-        records.extend(recalled.touched());
+        records.add(recalled.touched());
         let action = if farewell { SessionAction::SuggestEndSession } else { SessionAction::None };
         Ok(Came::Answered(Box::new(Answer {
             text: said,

@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use sederunt_core::definitions::agent::Tool as Definition;
 use sederunt_core::definitions::task::RunLimits;
-use sederunt_core::definitions::{Agent, DefinitionKind, StoredDefinition};
 use sederunt_core::event::Event;
 use sederunt_core::lesson::shown;
 use sederunt_core::safety::Level;
 use sederunt_core::talk::Tier;
+use sederunt_core::talk::turn_memory::TurnRecall;
 use sederunt_core::{Error, Session, limits as core_limits};
 
 use super::Talker;
 use super::bench::Bench;
-use super::memory::Recalled;
 use super::pipeline::{Asks, Failure};
 use super::turn::Listener;
 use crate::context::{self, Input, Turn};
@@ -65,7 +64,7 @@ impl Talker {
         &self,
         listener: &Listener<'_>,
         message: &Event,
-        recalled: &Recalled,
+        recalled: &TurnRecall,
         level: Level,
     ) -> Result<Responded, Failure> {
         let begun = listener.begun;
@@ -160,14 +159,7 @@ impl Talker {
     }
 
     async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, Failure> {
-        let agent: Option<Agent> = match &session.details.agent_slug {
-            Some(slug) => {
-                let doc =
-                    self.engine.tenant_store().doc(&session.tenant, DefinitionKind::Agent, slug).await?;
-                doc.as_ref().map(StoredDefinition::of).transpose()?.map(|agent| agent.value)
-            }
-            None => None,
-        };
+        let agent = self.engine.agent_of(session).await?;
         let own = agent.as_ref().and_then(|agent| agent.model.as_deref());
         let preferred = match tier {
             Tier::Quality => self.settings.response_model.as_deref().or(own),

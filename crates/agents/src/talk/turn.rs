@@ -10,9 +10,9 @@ use sederunt_core::json::Json;
 use sederunt_core::lesson::shown;
 use sederunt_core::live::RowWatch;
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::talk::StateFields;
 use sederunt_core::talk::pause::TurnApproval;
 use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
+use sederunt_core::talk::{StateFields, TurnRecords};
 use sederunt_core::{Conflict, Error};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
@@ -229,7 +229,7 @@ fn cut_short(begun: &RunningTurn, failure: &Failure, left: &Left) -> Result<Turn
         change: StateFields::default().with("route", kind.as_str().into()),
         buffer,
         crisis: 0,
-        records: Vec::new(),
+        records: TurnRecords::default(),
         usage: added_up(begun, &left.used)?,
     })
 }

@@ -23,6 +23,7 @@ mod sittings;
 mod stream;
 mod sweep;
 mod talk;
+mod talk_memory;
 mod tasks;
 mod transcript;
 mod views;
