@@ -22,7 +22,7 @@ use sederunt_core::session::SessionType;
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::store::{Change, ChangePart, Guard, MemoryQuery, PartTarget, Record, Write};
 use sederunt_core::talk::turn::{OnBusy, TurnHost, TurnOutcome, TurnOutcomeKind};
-use sederunt_core::talk::{Sitting, StateFields, Talk, Tier};
+use sederunt_core::talk::{Sitting, StateFields, Talk, Tier, TurnRecords};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -31,7 +31,7 @@ use crate::payload::{Payloads, title};
 use crate::peer::Peer;
 use crate::report::Row;
 use crate::rounds::{Latencies, Sample, interleave};
-use crate::subject::{self, Subject};
+use crate::subject::{self, Embedded, Subject};
 
 /// Sessions that talk at once.
 const AT_ONCE: usize = 32;
@@ -67,7 +67,7 @@ fn name(n: usize) -> String {
     format!("talk-{n}")
 }
 
-async fn fill(engine: &Engine, sessions: usize, history: usize) -> Result<()> {
+async fn fill(engine: &Embedded, sessions: usize, history: usize) -> Result<()> {
     let (owner, payloads) = (Arc::new(subject::owner()), Payloads::new());
     for n in 0..sessions {
         let wish = OpenSession {
@@ -112,7 +112,7 @@ fn outcome(text: &str) -> Result<TurnOutcome> {
             .with("diagnostics", json!({"recalled": 0})),
         buffer: Buffer::default(),
         crisis: 0,
-        records: Vec::new(),
+        records: TurnRecords::default(),
         usage: None,
     })
 }
@@ -179,7 +179,7 @@ pub fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
     let whole = subject.with_engine(async |engine| {
         fill(engine, AT_ONCE, 2).await?;
         let kit = Kit::plain(Outbound::new(Allow::default())?);
-        let talker = Talker::new(engine.clone(), Arc::new(kit), Settings::default());
+        let talker = Talker::new(engine.engine.clone(), Arc::new(kit), Settings::default());
         let start = Instant::now();
         let mut tasks = JoinSet::new();
         for n in 0..AT_ONCE {
@@ -204,7 +204,7 @@ pub fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
         let mut kit = Kit::plain(Outbound::new(Allow::default())?);
         kit.named.insert("scripted:ticking".to_owned(), ticking.clone());
         kit.default_model = "scripted:ticking".to_owned();
-        let talker = Talker::new(engine.clone(), Arc::new(kit), Settings::default());
+        let talker = Talker::new(engine.engine.clone(), Arc::new(kit), Settings::default());
         let (owner, id) = (Arc::new(subject::owner()), SessionId::parse(&name(0))?);
         let mut times = Latencies::default();
         for _ in 0..bench.some(200) {
@@ -249,8 +249,8 @@ fn asked_about() -> Owner {
     Owner::user(&UserId::stored("bench"))
 }
 
-async fn remember(engine: &Engine, facts: usize) -> Result<()> {
-    let (tenant, now) = (subject::owner().tenant, engine.tenant_store().now().await?);
+async fn remember(engine: &Embedded, facts: usize) -> Result<()> {
+    let (tenant, now) = (subject::owner().tenant, engine.now().await?);
     for first in (0..facts).step_by(200) {
         let mut change = Change::new(tenant.clone());
         for n in first..(first + 200).min(facts) {
@@ -276,12 +276,12 @@ async fn remember(engine: &Engine, facts: usize) -> Result<()> {
             };
             change = change.record(Record::PutMemory(Box::new(memory)));
         }
-        engine.session_store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+        engine.store.commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
     }
     Ok(())
 }
 
-async fn ask(engine: &Engine, facts: usize) -> Result<Latencies> {
+async fn ask(engine: &Embedded, facts: usize) -> Result<Latencies> {
     let tenant = subject::owner().tenant;
     let mut times = Latencies::default();
     for n in 0..200 {
@@ -297,21 +297,21 @@ async fn ask(engine: &Engine, facts: usize) -> Result<Latencies> {
             limit: 20,
         };
         let start = Instant::now();
-        let found = engine.session_store().memories(&tenant, query).await?;
+        let found = engine.store.memories(&tenant, query).await?;
         times.add(start.elapsed());
         ensure!(!found.items.is_empty(), "nothing was recalled of {text:?}");
     }
     Ok(times)
 }
 
-async fn sweep(engine: &Engine, sittings: usize) -> Result<f64> {
+async fn sweep(engine: &Embedded, sittings: usize) -> Result<f64> {
     open_sittings(engine, 0..EXPIRED).await?;
-    let then = engine.tenant_store().now().await?;
+    let then = engine.now().await?;
     open_sittings(engine, EXPIRED..sittings).await?;
     let mut times = Latencies::default();
     for _ in 0..20 {
         let start = Instant::now();
-        let due = engine.session_store().silent_sittings(then, 1_000).await?;
+        let due = engine.store.silent_sittings(then, 1_000).await?;
         times.add(start.elapsed());
         ensure!(due.len() == EXPIRED, "{} of {EXPIRED} were found", due.len());
     }
@@ -319,7 +319,7 @@ async fn sweep(engine: &Engine, sittings: usize) -> Result<f64> {
 }
 
 /// Sessions with an open sitting each, a hundred to a change.
-async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Result<()> {
+async fn open_sittings(engine: &Embedded, numbers: std::ops::Range<usize>) -> Result<()> {
     let owner = subject::owner();
     let all: Vec<usize> = numbers.collect();
     for some in all.chunks(100) {
@@ -350,7 +350,7 @@ async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Resu
                 writes: [Write::Append(events), Write::Talk(Box::new(talk))].into_iter().collect(),
             });
         }
-        engine.session_store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+        engine.store.commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ impl Server {
         let listen = |error| ConfigError::Listen(config.listen, error);
         let listener = open(config.listen).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let store = match engine.tenant_store().vitals().await {
+        let store = match engine.vitals().await {
             Ok(vitals) if matches!(config.auth, Auth::Local) => {
                 format!("{} {}", vitals.kind, vitals.server_version)
             }

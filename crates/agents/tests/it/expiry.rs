@@ -121,12 +121,12 @@ async fn race(engines: [Engine; 2], clock: &SystemClock) {
 async fn rested(engine: &Engine, me: &Actor, threads: &[SessionId]) -> Duration {
     let mut active = Vec::new();
     for id in threads {
-        let (_, talk) = engine.session_store().talk(&me.tenant, id).await.unwrap().unwrap();
+        let talk = engine.standing(me, id).await.unwrap().talk;
         active.extend(talk.active_at());
     }
     active.sort_unstable();
     let Some(median) = active.get(active.len() / 2) else { return Duration::ZERO };
-    let now = engine.tenant_store().now().await.unwrap();
+    let now = engine.now().await.unwrap();
     Duration::from_micros(u64::try_from(now.as_micros() - median.as_micros()).unwrap_or(0))
 }
 

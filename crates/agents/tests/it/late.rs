@@ -46,6 +46,6 @@ async fn the_arc_of_a_sitting_has_the_name_that_follows_from_it() {
         let ended = log.iter().rfind(|event| event.kind.as_str() == "session.sitting_ended").unwrap();
         assert_eq!(ended.metadata.as_ref().map(Json::value).unwrap()["arc_id"], name.as_str());
         assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), sitting);
-        assert!(world.engine.session_store().memory(&world.me.tenant, &name).await.unwrap().is_some());
+        assert!(world.store.memory(&world.me.tenant, &name).await.unwrap().is_some());
     }
 }

@@ -8,11 +8,9 @@ use sederunt_agents::model;
 use sederunt_agents::model::embed::Embedder;
 use sederunt_agents::talk::likeness::Likeness;
 use sederunt_agents::talk::{Reply, Settings};
-use sederunt_core::memory::MemoryKind;
-use sederunt_core::memory::owner::MemoryAct;
+use sederunt_core::memory::{MemoryKind, Owner};
 use sederunt_core::session::MemoryMode;
-use sederunt_core::store::VectorQuery;
-use sederunt_core::{SessionId, TenantId};
+use sederunt_core::store::{Store, VectorQuery};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -181,7 +179,7 @@ async fn embedded(world: &World) {
 }
 
 async fn unembedded(world: &World, model: &str) -> bool {
-    !world.engine.session_store().unembedded(model, 10).await.unwrap().is_empty()
+    !world.engine.unembedded(model, 10).await.unwrap().is_empty()
 }
 
 #[tokio::test]
@@ -218,20 +216,13 @@ async fn an_incognito_conversation_has_its_vectors_in_its_own_store() {
     world.say("t", TELL).await;
     embedded(&world).await;
     assert_eq!(retrieval(&world.say("t", ASK).await), (1, Some("hybrid")));
-    let owner = world
-        .engine
-        .memory_scope(&world.me, Some(&id), None, MemoryAct::Read)
-        .await
-        .unwrap()
-        .owner()
-        .unwrap();
-    let kept = async |world: &World, id: &SessionId| {
-        let query = VectorQuery { owner: owner.clone(), model: "toy".into(), after: 0, limit: 10 };
-        let tenant: TenantId = world.me.tenant.clone();
-        assert!(owner.session_id().as_ref() == Some(id));
-        world.engine.session_store().vectors(&tenant, query).await.unwrap().kept
+    let kept = async |store: &Arc<dyn Store>| {
+        let query = VectorQuery { owner: Owner::session(&id), model: "toy".into(), after: 0, limit: 10 };
+        store.vectors(&world.me.tenant, query).await.unwrap().kept
     };
-    assert_eq!(kept(&world, &id).await, 1);
+    let private = world.private.get().unwrap();
+    assert_eq!(kept(private).await, 1);
+    assert_eq!(kept(&world.store).await, 0, "the durable store has none");
     world.engine.delete(&world.me, &id).await.unwrap();
-    assert_eq!(kept(&world, &id).await, 0, "the durable store has none");
+    assert_eq!(kept(private).await, 0, "a vector goes with its conversation");
 }

@@ -81,12 +81,14 @@ impl ApiClient {
             // We hold the store, so no server does: what one left behind is stale.
             beside::forget(directory);
         }
-        let found = store.tenant_store().tenant(&tenant).await?;
-        if found.is_none() {
-            store.close().await;
-            let sentence = format!("there is no tenant `{tenant}`");
-            return Err(Failure::new(Exit::NotFound, "not_found", sentence)
-                .hint(format!("make it with `sederunt tenants create {tenant}`")));
+        match store.operator().tenant(&tenant).await {
+            Err(sederunt::Error::NotFound) => {
+                store.close().await;
+                let sentence = format!("there is no tenant `{tenant}`");
+                return Err(Failure::new(Exit::NotFound, "not_found", sentence)
+                    .hint(format!("make it with `sederunt tenants create {tenant}`")));
+            }
+            found => found.map(drop)?,
         }
         let config = config.clone();
         Ok(Self::Store(Box::new(OpenStore { store, tenant, config, client: OnceCell::new() })))
@@ -138,7 +140,7 @@ impl ApiClient {
             Self::Store(open) => match request.waits_for() {
                 None => self.client().await?,
                 Some(Worker::Indexer) => {
-                    open.store.tenant_store().index_now().await?;
+                    open.store.index_now().await?;
                     self.client().await?
                 }
                 Some(Worker::Teacher) => &open.client_that_teaches().await?,

@@ -538,7 +538,7 @@ impl Walk {
 
     async fn check_memory(&self, actor: &Actor, told: &Told) {
         assert!(!told.answer.contains(REMEMBERED), "{} read ada's memory:\n{}", name(actor), self.story);
-        let kept = self.world.engine.session_store().memory(&actor.tenant, "fact-of-ada").await.unwrap();
+        let kept = self.world.store.memory(&actor.tenant, "fact-of-ada").await.unwrap();
         assert!(kept.is_some(), "{} forgot what ada is remembered by:\n{}", name(actor), self.story);
     }
 }
@@ -597,5 +597,5 @@ async fn remember(world: &World, user: &str, text: &str) {
         dormant_at: None,
     };
     let change = Change::new(world.owner().tenant.clone()).record(Record::PutMemory(Box::new(memory)));
-    world.engine.session_store().commit(change).await.unwrap();
+    world.store.commit(change).await.unwrap();
 }

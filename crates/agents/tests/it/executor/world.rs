@@ -20,16 +20,17 @@ use sederunt_core::engine::Engine;
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::session::{Session, SourceKind, Status};
+use sederunt_core::store::Store;
 use sederunt_core::{SessionId, strict};
 
-use crate::ground;
-use crate::ground::{json, until};
+use crate::ground::{self, InMemory, json, until};
 use crate::stand_ins::Saying;
 
 pub const LEASE: Duration = Duration::from_secs(30);
 
 pub struct World {
     pub engine: Engine,
+    pub store: Arc<dyn Store>,
     pub clock: Arc<SystemClock>,
     pub owner: Arc<Actor>,
     pub scripts: BTreeMap<String, Arc<dyn Model>>,
@@ -37,8 +38,14 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        let (engine, clock) = ground::in_memory();
-        Self { engine, clock, owner: Arc::new(Actor::local(SourceKind::Api)), scripts: BTreeMap::new() }
+        let InMemory { engine, store, clock, .. } = ground::in_memory();
+        Self {
+            engine,
+            store,
+            clock,
+            owner: Arc::new(Actor::local(SourceKind::Api)),
+            scripts: BTreeMap::new(),
+        }
     }
 
     /// A model that says these steps.

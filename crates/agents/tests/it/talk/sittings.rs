@@ -151,7 +151,7 @@ async fn a_rating_is_kept_once_for_each_sitting_and_names_nobody() {
     world.end("t", None).await;
     assert!(rate(Label::Positive).await.unwrap());
     let opaque = world.engine.opaque().await.unwrap().of(&world.me.tenant, "t");
-    let kept = world.engine.session_store().ratings(&world.me.tenant, opaque.as_str()).await.unwrap();
+    let kept = world.store.ratings(&world.me.tenant, opaque.as_str()).await.unwrap();
     let labels: Vec<_> = kept.iter().map(|rating| (rating.label, rating.turn_count_at_end)).collect();
     assert_eq!(labels, [(Label::Negative, 1), (Label::Positive, 1)]);
     assert!(kept.iter().all(|rating| !serde_json::to_string(rating).unwrap().contains("\"t\"")));

@@ -79,14 +79,9 @@ async fn a_crisis_is_answered_with_help_and_its_record_holds_no_word_of_it() {
     let reply = world.say("t", words).await;
     assert_eq!(reply.kind, "crisis");
     assert!(reply.crisis["level"].as_u64().unwrap() >= 2);
-    let now = world.engine.tenant_store().now().await.unwrap();
+    let now = world.engine.now().await.unwrap();
     let day = Duration::from_secs(86_400);
-    let kept = world
-        .engine
-        .tenant_store()
-        .crises(&world.me.tenant, now.minus(day), now.plus(day), 10)
-        .await
-        .unwrap();
+    let kept = world.store.crises(&world.me.tenant, now.minus(day), now.plus(day), 10).await.unwrap();
     assert_eq!(kept.len(), 1);
     let text = serde_json::to_string(&kept[0]).unwrap();
     assert!(!text.contains("zanzibar") && !text.contains("\"t\""), "{text}");

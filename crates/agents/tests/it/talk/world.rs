@@ -1,7 +1,7 @@
 //! A store with somebody who talks on it, and somebody who talks with them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sederunt_agents::executor::Kit;
@@ -18,18 +18,21 @@ use sederunt_core::json::Json;
 use sederunt_core::memory::MemoryKind;
 use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::SourceKind;
+use sederunt_core::store::Store;
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::talk::{Liveness, Tier};
 use sederunt_core::{Error, SessionId};
 
 use super::gate::{Gate, Gated};
-use crate::ground;
+use crate::ground::{self, InMemory};
 use crate::wire::SOON;
 
 pub const IDLE: Duration = Duration::from_secs(20 * 60);
 
 pub struct World {
     pub engine: Engine,
+    pub store: Arc<dyn Store>,
+    pub private: Arc<OnceLock<Arc<dyn Store>>>,
     pub clock: Arc<SystemClock>,
     pub me: Arc<Actor>,
     pub talker: Talker,
@@ -52,13 +55,13 @@ impl World {
     }
 
     pub fn set(named: BTreeMap<String, Arc<dyn Model>>, default_model: &str, settings: Settings) -> Self {
-        let (engine, clock) = ground::in_memory();
+        let InMemory { engine, store, private, clock } = ground::in_memory();
         let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
         kit.named = named;
         kit.default_model = default_model.to_owned();
         kit.retries.attempts_max = 1;
         let talker = Talker::new(engine.clone(), Arc::new(kit), settings);
-        Self { engine, clock, me: Arc::new(Actor::local(SourceKind::Api)), talker }
+        Self { engine, store, private, clock, me: Arc::new(Actor::local(SourceKind::Api)), talker }
     }
 
     pub async fn open(&self, thread: &str) -> SessionId {

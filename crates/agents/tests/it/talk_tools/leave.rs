@@ -224,7 +224,7 @@ async fn a_call_that_differs_from_what_was_agreed_to_is_refused() {
         guard: Guard::seen(&session),
         writes: [Write::Update(Box::new(update))].into_iter().collect(),
     };
-    world.engine.session_store().commit(Change::new(world.me.tenant.clone()).part(part)).await.unwrap();
+    world.store.commit(Change::new(world.me.tenant.clone()).part(part)).await.unwrap();
     world.go_on(&world.node).await;
     assert!(server.asked().is_empty(), "nothing is done that nobody agreed to");
     assert_eq!(world.story().await, "call(send) asks approve refused(send) So be it. /answered");

@@ -21,13 +21,13 @@ use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{MemoryMode, Session, SessionType, SourceKind, Status};
+use sederunt_core::store::Store;
 use sederunt_core::talk::Tier;
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::{Error, SessionId, strict};
 use tokio::sync::Semaphore;
 
-use crate::ground;
-use crate::ground::{elsewhere, json};
+use crate::ground::{self, InMemory, elsewhere, json};
 use crate::stand_ins::Saying;
 use crate::wire::{SOON, Server};
 
@@ -60,6 +60,7 @@ impl Model for Watched {
 /// A store with two nodes on it, and an agent that talks by a script.
 pub struct World {
     pub engine: Engine,
+    pub store: Arc<dyn Store>,
     pub clock: Arc<SystemClock>,
     pub me: Arc<Actor>,
     pub model: Arc<Watched>,
@@ -79,7 +80,7 @@ impl World {
     }
 
     pub async fn with(steps: &str, tools: &[String], more: &str, means: Means) -> Self {
-        let (engine, clock) = ground::in_memory();
+        let InMemory { engine, store, clock, .. } = ground::in_memory();
         let me = Arc::new(Actor::local(SourceKind::Api));
         let script = Scripted::parse(&format!(r#"{{"steps":{steps}}}"#)).unwrap();
         let leave = Semaphore::new(Semaphore::MAX_PERMITS);
@@ -92,7 +93,7 @@ impl World {
         let kit = Arc::new(kit);
         let talker = || Talker::new(engine.clone(), kit.clone(), Settings::default());
         let (node, other) = (talker(), talker());
-        let world = Self { engine, clock, me, model, node, other };
+        let world = Self { engine, store, clock, me, model, node, other };
         let text =
             format!(r#"{{"slug":"a","name":"A","model":"{MODEL}","tools":[{}]{more}}}"#, tools.join(","));
         let agent: Agent = strict::read(json(&text).as_str()).unwrap();
