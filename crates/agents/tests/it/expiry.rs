@@ -168,8 +168,8 @@ async fn tell(engine: &Engine, me: &Actor, id: &SessionId) -> Told {
         assert!((0..=1).contains(&(told.begun - told.ended)), "{id}: at {}", event.sequence);
     }
     assert_eq!(told.turns, ROUNDS / THREADS, "{id}: every message had its turn");
-    let owner = engine.memory_scope(me, Some(id), None, MemoryAct::Read).await.unwrap().owner().unwrap();
-    let kept = engine.memories(me, &owner, MemoryKind::Arc, None, 1_000).await.unwrap().items;
+    let scope = engine.memory_scope(me, Some(id), None, MemoryAct::Read).await.unwrap();
+    let kept = engine.memories(&scope, MemoryKind::Arc, None, 1_000).await.unwrap().items;
     assert_eq!(
         kept.into_iter().map(|arc| arc.id).collect::<HashSet<_>>(),
         arcs,

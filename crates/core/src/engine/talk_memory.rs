@@ -78,8 +78,8 @@ impl Engine {
         query: &str,
     ) -> Result<Vec<String>> {
         let (session, _) = self.conversation(actor, Verb::Talk, id).await?;
-        let owner = self.memory_scope(actor, Some(id), user, MemoryAct::Read).await?.owner()?;
-        let found = MemoryView::new(self, &session, owner).listed(query).await?;
+        let scope = self.memory_scope(actor, Some(id), user, MemoryAct::Read).await?;
+        let found = MemoryView::new(self, &session, scope.owner()?.clone()).listed(query).await?;
         Ok(found.iter().filter_map(ForgetTarget::of).map(|target| target.label).collect())
     }
 

@@ -115,14 +115,9 @@ impl World {
     }
 
     pub async fn remembered(&self, thread: &str, user: Option<&str>, kind: MemoryKind) -> Vec<String> {
-        let owner = self
-            .engine
-            .memory_scope(&self.me, Some(&SessionId::stored(thread)), user, MemoryAct::Read)
-            .await
-            .unwrap()
-            .owner()
-            .unwrap();
-        let page = self.engine.memories(&self.me, &owner, kind, None, 100).await.unwrap();
+        let id = SessionId::stored(thread);
+        let scope = self.engine.memory_scope(&self.me, Some(&id), user, MemoryAct::Read).await.unwrap();
+        let page = self.engine.memories(&scope, kind, None, 100).await.unwrap();
         page.items.iter().map(sederunt_core::memory::Memory::text).collect()
     }
 }
