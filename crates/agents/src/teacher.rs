@@ -90,10 +90,7 @@ impl Teacher {
     /// asked.
     async fn draft(&self, matter: &LessonMaterial) -> Option<LessonDraft> {
         let by_rules = infer::infer(matter)?;
-        let name = self.kit.name_of(None);
-        if name == "eliza" || name.starts_with("scripted:") {
-            return Some(by_rules);
-        }
+        let Some(name) = self.kit.language_model() else { return Some(by_rules) };
         let asked = async {
             let model = self.kit.model(name).ok()?;
             let request = Request {

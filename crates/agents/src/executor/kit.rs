@@ -49,6 +49,27 @@ pub struct Means {
     pub servers: BTreeMap<String, Arc<mcp::Server>>,
 }
 
+/// What a model is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelKind {
+    /// The built-in `eliza`: replies by rules, and reads neither instructions nor memories.
+    RuleBased,
+    /// A script: replies with fixed texts.
+    Scripted,
+    /// A language model: reads its instructions, and can be asked to summarise.
+    Language,
+}
+
+impl ModelKind {
+    pub fn of(name: &str) -> Self {
+        match name {
+            "eliza" => Self::RuleBased,
+            name if name.starts_with("scripted:") => Self::Scripted,
+            _ => Self::Language,
+        }
+    }
+}
+
 /// Why an agent cannot work here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
@@ -114,6 +135,12 @@ impl Kit {
         model.unwrap_or(&self.default_model)
     }
 
+    /// The default model, if it is a language model: it sums sittings up, finds what is worth remembering and words
+    /// lessons. Without one, rules do.
+    pub fn language_model(&self) -> Option<&str> {
+        Some(self.name_of(None)).filter(|name| ModelKind::of(name) == ModelKind::Language)
+    }
+
     pub fn model(&self, name: &str) -> Result<Arc<dyn Model>, Unfit> {
         if let Some(model) = self.named.get(name) {
             return Ok(self.patient(model.clone()));
@@ -139,7 +166,7 @@ impl Kit {
 
     /// Refuses a cost limit for a model without a known price. The built-in `eliza` costs nothing.
     pub fn check_price(&self, model: &str, limits: &RunLimits) -> Result<(), Unfit> {
-        let known = model == "eliza" || self.prices.of(model).is_some();
+        let known = ModelKind::of(model) == ModelKind::RuleBased || self.prices.of(model).is_some();
         if known || limits.cost_micros.is_none() { Ok(()) } else { Err(Unfit::NoPrice(model.to_owned())) }
     }
 
@@ -225,4 +252,28 @@ async fn offer(toolbox: &mut Toolbox, means: &Means, wanted: &McpTools) -> Resul
 /// The context tokens of an agent, or the default.
 pub(crate) fn context_budget(agent: Option<u64>) -> usize {
     agent.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(limits::CONTEXT_TOKENS_DEFAULT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbound::Allow;
+
+    #[test]
+    fn only_a_language_model_is_asked_to_summarise_and_to_word_lessons() {
+        let table = [
+            ("eliza", ModelKind::RuleBased),
+            ("scripted:hello", ModelKind::Scripted),
+            ("scripted:/srv/script.json", ModelKind::Scripted),
+            ("openai:gpt-5", ModelKind::Language),
+            ("anthropic:claude", ModelKind::Language),
+            ("elizabeth", ModelKind::Language),
+        ];
+        for (name, kind) in table {
+            assert_eq!(ModelKind::of(name), kind, "{name}");
+            let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
+            kit.default_model = name.to_owned();
+            assert_eq!(kit.language_model(), (kind == ModelKind::Language).then_some(name), "{name}");
+        }
+    }
 }

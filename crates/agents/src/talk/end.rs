@@ -211,15 +211,12 @@ impl Talker {
             .unwrap_or_else(|_| Err(Conflict::SessionBusy.into()))
     }
 
-    /// The summary: by the model where there is one, by rules otherwise. `None`: too short to summarise.
+    /// The summary: by the language model where there is one, by rules otherwise. `None`: too short to summarise.
     async fn summarise(&self, said: &[Event]) -> Result<Option<Summary>, Error> {
         let texts = lines_of(said);
         let lines: Vec<(bool, &str)> = texts.iter().map(|(user, text)| (*user, text.as_str())).collect();
         let by_rules = summary::summarise(&lines);
-        let name = self.kit.name_of(None);
-        if name == "eliza" || by_rules.is_none() {
-            return Ok(by_rules);
-        }
+        let (Some(name), true) = (self.kit.language_model(), by_rules.is_some()) else { return Ok(by_rules) };
         let model = self.kit.model(name).map_err(Error::unavailable)?;
         let transcript: String = lines
             .iter()

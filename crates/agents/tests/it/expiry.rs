@@ -73,8 +73,8 @@ impl Model for Unhurried {
 fn talker(engine: Engine) -> Talker {
     let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
     let model: Arc<dyn Model> = Arc::new(Unhurried);
-    kit.named = BTreeMap::from([("scripted:unhurried".to_owned(), model)]);
-    kit.default_model = "scripted:unhurried".to_owned();
+    kit.named = BTreeMap::from([("unhurried".to_owned(), model)]);
+    kit.default_model = "unhurried".to_owned();
     Talker::new(engine, Arc::new(kit), Settings::default())
 }
 

@@ -1,9 +1,12 @@
 //! The end of a sitting: by a word, by silence, by the next turn; with its summary, its rating, or nothing at all.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_agents::executor::Kit;
+use sederunt_agents::model::Model;
+use sederunt_agents::model::scripted::Scripted;
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::end::Ending;
 use sederunt_agents::talk::{Settings, Talker};
@@ -136,6 +139,19 @@ async fn a_sitting_that_cannot_be_summarised_stays_open_for_another_try() {
     let failed = world.talker.end(&world.me, &id, wish(false)).await.unwrap();
     assert!(matches!(failed, Ending::Failed(farewell) if farewell.turn_count == 2));
     assert_eq!(world.liveness("t").await, Liveness::Active);
+}
+
+#[tokio::test]
+async fn a_script_is_not_asked_to_sum_a_sitting_up() {
+    let script = Scripted::parse(r#"{"steps":[{"say":"So it is."},{"say":"So it is."}]}"#).unwrap();
+    let model: Arc<dyn Model> = Arc::new(script);
+    let world = World::with(BTreeMap::from([("scripted:brief".to_owned(), model)]), "scripted:brief");
+    for text in ["I feel lonely since my dog died", "I miss my dog"] {
+        world.say("t", text).await;
+    }
+    let Ending::Ended(farewell) = world.end("t", None).await else { panic!("the sitting stays open") };
+    assert!(farewell.summary.is_some(), "rules sum it up");
+    assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), 1);
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ impl World {
     pub fn gated(fails: bool) -> (Self, Gate) {
         let (model, gate) = Gated::new(fails);
         let model: Arc<dyn Model> = Arc::new(model);
-        let world = Self::with(BTreeMap::from([("scripted:gated".to_owned(), model)]), "scripted:gated");
+        let world = Self::with(BTreeMap::from([("gated".to_owned(), model)]), "gated");
         (world, gate)
     }
 
