@@ -1,27 +1,10 @@
-//! The crisis response: its text, and the record of it, which holds no word of the conversation.
+//! Asks the default model whether a message shows a crisis, where that is configured.
 
-use sederunt_core::Error;
-use sederunt_core::engine::RunningTurn;
-use sederunt_core::safety::lexicon::language_of;
-use sederunt_core::safety::{Classification, Crisis, response};
-use sederunt_core::talk::TurnRecords;
+use sederunt_core::safety::Classification;
 
 use super::Talker;
 use crate::context::untrusted;
 use crate::model::{Message, Request};
-
-/// The text of the response, and the record of it for the turn.
-pub(super) async fn answer(
-    talker: &Talker,
-    begun: &RunningTurn,
-    crisis: &Crisis,
-    said: &str,
-) -> Result<(String, TurnRecords), Error> {
-    let region = talker.settings.safety.region.as_deref();
-    let response = response::respond(crisis.level, crisis.reason_code, region, language_of(said));
-    let records = talker.engine.crisis_answered(begun, crisis, &response).await?;
-    Ok((response.text, records))
-}
 
 /// The default model's verdict on a message. An answer in another format is a failure, and the lexicon decides.
 pub(super) async fn classify(talker: &Talker, text: &str) -> Classification {

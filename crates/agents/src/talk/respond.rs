@@ -19,7 +19,7 @@ use super::bench::Bench;
 use super::pipeline::{Asks, Failure};
 use super::turn::Listener;
 use crate::context::{self, Input, Turn};
-use crate::executor::kit::context_budget;
+use crate::executor::kit::{ModelKind, context_budget};
 use crate::limits;
 use crate::model::{self, Delta, Message, Model, Reply, Request, Usage, eliza};
 use crate::steps::past::{self, Open, Spent};
@@ -79,20 +79,19 @@ impl Talker {
             memory: recalled.lines(),
             lessons: recalled.lessons.iter().map(shown::line).collect(),
             tools: bench.as_ref().map(|bench| bench.tools.specs()).unwrap_or_default(),
+            workspace: advice(level),
             ..Input::default()
         };
-        if level == Level::Concern {
-            input.workspace = "The person may be struggling: answer gently, and ask how they are.".to_owned();
-        }
         let mut said = Said::default();
         // Replies in a row that called a tool with arguments that cannot be read.
         let mut bad_replies = 0;
         // The rule-based model ignores memories, so the turn opens with a sentence about them.
-        let mut opening = (persona.model_name == "eliza").then(|| recalled.opening()).flatten();
+        let by_rules = ModelKind::of(&persona.model_name) == ModelKind::RuleBased;
+        let mut opening = by_rules.then(|| recalled.opening()).flatten();
         if let Some(opening) = &opening {
             listener.say(opening);
         }
-        if bench.is_none() && persona.model_name == "eliza" {
+        if bench.is_none() && by_rules {
             let asked = message.text().unwrap_or_default();
             if let Some(answer) = eliza::from_memory(&asked, &recalled.facts_as_told()) {
                 said.text = opening.unwrap_or_default() + &answer;
@@ -156,6 +155,26 @@ impl Talker {
             messages.extend(steering.into_iter().map(Message::user));
             said.before.push(std::mem::take(&mut said.text));
         }
+    }
+
+    /// The model's reply to messages without a session.
+    pub(super) async fn respond_stateless(
+        &self,
+        messages: &[Message],
+        model: Option<&str>,
+        level: Level,
+    ) -> Result<Said, Failure> {
+        let model = self.kit.model(self.kit.name_of(model));
+        let model = model.map_err(|error| Error::invalid("model", error.to_string()))?;
+        let input = Input {
+            instructions: self.settings.instructions.clone(),
+            transcript: Turn::split(messages.to_vec()),
+            workspace: advice(level),
+            ..Input::default()
+        };
+        let request = built(&input, context_budget(None))?;
+        let reply = model.run(&request, &mut |_| {}).await.map_err(Failure::Model)?;
+        Ok(Said { text: reply.text, usage: reply.usage, ..Said::default() })
     }
 
     async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, Failure> {
@@ -227,7 +246,15 @@ impl Talker {
     }
 }
 
-pub(super) fn built(input: &Input, budget: usize) -> Result<Request, Failure> {
+/// What a model is told about a person who may be struggling.
+fn advice(level: Level) -> String {
+    match level {
+        Level::Concern => "The person may be struggling: answer gently, and ask how they are.".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn built(input: &Input, budget: usize) -> Result<Request, Failure> {
     let built = context::build(input, budget).map_err(|error| Error::invalid("agent", error.to_string()))?;
     Ok(built.request)
 }

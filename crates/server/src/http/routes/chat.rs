@@ -8,7 +8,6 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use sederunt_agents::talk::Progress;
-use sederunt_core::access::{Verb, check_general};
 use sederunt_core::engine::Post;
 use sederunt_core::{Error, SessionId, limits};
 use serde_json::json;
@@ -32,14 +31,9 @@ pub async fn turn(
     caller: Caller,
     input: Input<TurnRequest>,
 ) -> Result<Json<ChatResponse>> {
-    check_general(&caller.actor, Verb::Turn)?;
     let model = input.body.model.clone();
-    let talker = app.talker()?;
-    if model.as_deref().is_some_and(|model| !talker.is_configured_model(model)) {
-        check_general(&caller.actor, Verb::ChooseModel)?;
-    }
-    let messages = input.body.messages()?;
-    let answer = talker.run_agent(messages, model.as_deref(), &mut |_| {}).await.map_err(Error::from)?;
+    let messages = input.body.messages();
+    let answer = app.talker()?.run_agent(&caller.actor, &messages, model.as_deref()).await?;
     Ok(Json(answer.try_into()?))
 }
 
