@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::BoxFuture;
 use sederunt_agents::executor::Kit;
-use sederunt_agents::model::{self, Delta, Heard, Model, Reply, Request, Stop, Usage};
+use sederunt_agents::model::{self, Delta, DeltaSink, Model, ModelReply, Request, StopReason, Usage};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::{Progress, Settings, Talker};
 use sederunt_core::engine::{Append, Engine, Post, PostFate};
@@ -153,20 +153,24 @@ fn words() -> String {
 struct Ticking(parking_lot::Mutex<Option<Instant>>);
 
 impl Model for Ticking {
-    fn run<'a>(&'a self, _: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, model::Error>> {
+    fn run<'a>(
+        &'a self,
+        _: &'a Request,
+        heard: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, model::Error>> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(2)).await;
             *self.0.lock() = Some(Instant::now());
             heard(Delta::Text("tick".to_owned()));
             tokio::time::sleep(Duration::from_millis(2)).await;
             let usage = Usage::default();
-            Ok(Reply {
+            Ok(ModelReply {
                 text: "tick".to_owned(),
                 thinking: String::new(),
                 calls: Vec::new(),
                 bad_calls: Vec::new(),
                 usage,
-                stop: Stop::End,
+                stop: StopReason::End,
             })
         })
     }

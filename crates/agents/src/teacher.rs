@@ -95,7 +95,7 @@ impl Teacher {
             let model = self.kit.model(name).ok()?;
             let request = Request {
                 instructions: TEACH.to_owned(),
-                messages: vec![Message::user(untrusted::block(untrusted::Kind::Message, &told(matter)))],
+                messages: vec![Message::user(untrusted::block(untrusted::BlockKind::Message, &told(matter)))],
                 ..Request::default()
             };
             let reply = model.run(&request, &mut |_| {}).await.ok()?;

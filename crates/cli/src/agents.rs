@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sederunt_agents::executor::kit::{Kit, Means};
 use sederunt_agents::executor::{Executor, Settings};
 use sederunt_agents::model;
-use sederunt_agents::model::choice::{Choice, Provider};
+use sederunt_agents::model::choice::{ModelChoice, Provider};
 use sederunt_agents::model::embed::Embedder;
 use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::model::realtime::Realtime;
@@ -247,7 +247,7 @@ pub fn kit(config: &Config) -> Result<Kit> {
         }
     }
     for (name, path) in &file.scripts {
-        let script = Choice::Scripted(base.join(path)).open(&kit.providers).map_err(wrong)?;
+        let script = ModelChoice::Scripted(base.join(path)).open(&kit.providers).map_err(wrong)?;
         kit.named.insert(format!("scripted:{name}"), script);
     }
     kit.prices = Prices::new(file.prices.iter().map(|(model, price)| (model.clone(), price.in_micros())));
@@ -268,9 +268,9 @@ pub fn kit(config: &Config) -> Result<Kit> {
         }
         kit.means.insert(TenantId::parse(tenant).map_err(wrong)?, means);
     }
-    match config.model.parse::<Choice>().map_err(wrong)? {
-        Choice::Scripted(path) => {
-            let script = Choice::Scripted(path).open(&kit.providers).map_err(wrong)?;
+    match config.model.parse::<ModelChoice>().map_err(wrong)? {
+        ModelChoice::Scripted(path) => {
+            let script = ModelChoice::Scripted(path).open(&kit.providers).map_err(wrong)?;
             kit.named.insert(config.model.clone(), script);
         }
         choice if !kit.providers.serve(&choice) => {

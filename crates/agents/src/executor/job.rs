@@ -33,7 +33,7 @@ use super::kit::Kit;
 use super::place::Place;
 use super::{Settings, Taken};
 use crate::limits;
-use crate::model::{Message, Model, Reply, Stop, ToolSpec};
+use crate::model::{Message, Model, ModelReply, StopReason, ToolSpec};
 use crate::pulse::{Beat, End, Pulse};
 use crate::steps::calls::{Answer as Unfinished, Calls};
 use crate::steps::past::{self, Open, Past};
@@ -112,7 +112,7 @@ struct Work {
 
 impl Work {
     /// Adds a reply to the transcript.
-    fn hear(&mut self, reply: &Reply) {
+    fn hear(&mut self, reply: &ModelReply) {
         if !reply.text.trim().is_empty() || !reply.calls.is_empty() {
             let (text, calls) = (reply.text.clone(), reply.calls.clone());
             self.messages.push(Message::Assistant { text, calls });
@@ -337,9 +337,9 @@ impl Job {
             self.trace.lock().tally = Some(work.tally.clone());
             let words = words(work.tally.now.steps, &reply)?;
             let cut = match reply.stop {
-                Stop::Refused => Some(("model_refused", "the model would not answer")),
-                Stop::Length => Some(("reply_cut", "the reply was longer than allowed")),
-                Stop::End | Stop::Calls => None,
+                StopReason::Refused => Some(("model_refused", "the model would not answer")),
+                StopReason::Length => Some(("reply_cut", "the reply was longer than allowed")),
+                StopReason::End | StopReason::Calls => None,
             };
             if let Some((reason, error)) = cut {
                 let how = fail(reason, error, false, Some(work));
@@ -369,7 +369,7 @@ impl Job {
 
     /// Settles with the result and the reply's events. `false`: the result has to be repaired, and the model is told
     /// how.
-    async fn finish(&self, work: &mut Work, reply: &Reply, words: Vec<DraftEvent>) -> Step<bool> {
+    async fn finish(&self, work: &mut Work, reply: &ModelReply, words: Vec<DraftEvent>) -> Step<bool> {
         let text = reply.text.as_str();
         let structured = work
             .brief

@@ -15,9 +15,9 @@ use sederunt_core::json_schema;
 
 use crate::limits;
 use crate::model::Model;
-use crate::model::choice::{Choice, Providers};
+use crate::model::choice::{ModelChoice, Providers};
 use crate::model::price::Prices;
-use crate::model::retry::{Policy, Retrying};
+use crate::model::retry::{RetryPolicy, Retrying};
 use crate::outbound::Outbound;
 use crate::tool::http::{HttpTool, Secrets, Settings as HttpSettings};
 use crate::tool::{BadTool, Confirm, Error as ToolError, ToolSpec, Toolbox, mcp};
@@ -37,7 +37,7 @@ pub struct Kit {
     /// The secrets and MCP servers of each tenant.
     pub means: BTreeMap<TenantId, Means>,
     pub outbound: Outbound,
-    pub retries: Policy,
+    pub retries: RetryPolicy,
 }
 
 /// Secrets and MCP servers of one tenant: declared in the configuration, named by agents.
@@ -110,7 +110,7 @@ impl Kit {
             prices: Prices::default(),
             means: BTreeMap::new(),
             outbound,
-            retries: Policy::default(),
+            retries: RetryPolicy::default(),
         }
     }
 
@@ -150,9 +150,9 @@ impl Kit {
     }
 
     /// A model that the configuration does not name itself, if a provider serves it.
-    fn choice(&self, name: &str) -> Result<Choice, Unfit> {
-        match name.parse::<Choice>() {
-            Ok(choice) if !matches!(choice, Choice::Scripted(_)) && self.providers.serve(&choice) => {
+    fn choice(&self, name: &str) -> Result<ModelChoice, Unfit> {
+        match name.parse::<ModelChoice>() {
+            Ok(choice) if !matches!(choice, ModelChoice::Scripted(_)) && self.providers.serve(&choice) => {
                 Ok(choice)
             }
             Ok(_) | Err(_) => Err(Unfit::NoModel(name.to_owned())),

@@ -16,7 +16,7 @@ use super::Talker;
 use super::pipeline::{Asks, Failure};
 use super::turn::Listener;
 use crate::context::transcript;
-use crate::model::{Message, Reply, ToolCall, Usage};
+use crate::model::{Message, ModelReply, ToolCall, Usage};
 use crate::steps::calls::{Answer, Calls, Came, is_about};
 use crate::steps::past::{self, Open};
 use crate::steps::words::words;
@@ -54,7 +54,7 @@ impl<'a> Bench<'a> {
     pub(super) async fn note(
         &self,
         step: u64,
-        reply: &Reply,
+        reply: &ModelReply,
         before: Vec<String>,
     ) -> Result<Vec<Open>, Failure> {
         let mut events = Vec::new();

@@ -11,7 +11,7 @@ pub(super) async fn classify(talker: &Talker, text: &str) -> Classification {
     let Ok(model) = talker.kit.model(talker.kit.name_of(None)) else { return Classification::Failed };
     let request = Request {
         instructions: JUDGE.to_owned(),
-        messages: vec![Message::user(untrusted::block(untrusted::Kind::Message, text))],
+        messages: vec![Message::user(untrusted::block(untrusted::BlockKind::Message, text))],
         ..Request::default()
     };
     match model.run(&request, &mut |_| {}).await {

@@ -224,7 +224,7 @@ impl Talker {
             .collect();
         let request = Request {
             instructions: SUMMARISE.to_owned(),
-            messages: vec![Message::user(untrusted::block(untrusted::Kind::Message, &transcript))],
+            messages: vec![Message::user(untrusted::block(untrusted::BlockKind::Message, &transcript))],
             ..Request::default()
         };
         let reply = model.run(&request, &mut |_| {}).await.map_err(Error::unavailable)?;

@@ -471,7 +471,7 @@ impl Talker {
         let model = self.kit.model(self.kit.language_model()?).ok()?;
         let request = Request {
             instructions: FIND.to_owned(),
-            messages: vec![Message::user(untrusted::block(untrusted::Kind::Message, text))],
+            messages: vec![Message::user(untrusted::block(untrusted::BlockKind::Message, text))],
             ..Request::default()
         };
         let reply = model.run(&request, &mut |_| {}).await.ok()?;

@@ -21,7 +21,7 @@ use super::turn::Listener;
 use crate::context::{self, Input, Turn};
 use crate::executor::kit::{ModelKind, context_budget};
 use crate::limits;
-use crate::model::{self, Delta, Message, Model, Reply, Request, Usage, eliza};
+use crate::model::{self, Delta, Message, Model, ModelReply, Request, Usage, eliza};
 use crate::steps::past::{self, Open, Spent};
 
 /// The agent that answers, and its instructions.
@@ -133,7 +133,7 @@ impl Talker {
             }
             if let (Some(bench), false) = (&bench, reply.calls.is_empty()) {
                 let asked = bench.note(spent.steps, &reply, std::mem::take(&mut said.before)).await?;
-                let Reply { text, calls, .. } = reply;
+                let ModelReply { text, calls, .. } = reply;
                 messages.push(Message::Assistant { text, calls });
                 if let Some(mut asks) = bench.carry_out(asked, &mut messages).await? {
                     asks.usage = said.usage;

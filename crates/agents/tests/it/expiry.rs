@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use sederunt_agents::executor::Kit;
-use sederunt_agents::model::{Delta, Heard, Model, Request};
+use sederunt_agents::model::{Delta, DeltaSink, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::{Settings, Talker};
 use sederunt_core::access::Actor;
@@ -55,7 +55,7 @@ async fn a_turn_at_the_moment_of_expiry_is_never_ended_under_on_postgres() {
 struct Unhurried;
 
 impl Model for Unhurried {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, request: &'a Request, heard: DeltaSink<'a>) -> Saying<'a> {
         Box::pin(async move {
             for _ in 0..32 {
                 tokio::task::yield_now().await;

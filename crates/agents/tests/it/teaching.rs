@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sederunt_agents::model::{Delta, Error, Heard, Message, Model, Request};
+use sederunt_agents::model::{Delta, DeltaSink, Error, Message, Model, Request};
 use sederunt_core::engine::{CaptureOutcome, Engine, FeedbackEnding, LessonSearch};
 use sederunt_core::event::Event;
 use sederunt_core::feedback::capture::{Capture, FeedbackText, Signal, Speaker};
@@ -51,7 +51,7 @@ impl Overheard {
 }
 
 impl Model for Overheard {
-    fn run<'a>(&'a self, request: &'a Request, hear: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, request: &'a Request, hear: DeltaSink<'a>) -> Saying<'a> {
         self.told.lock().unwrap().push(request.clone());
         Box::pin(async move {
             let says = self.says.map_err(|()| Error::Malformed { what: "nothing" })?;

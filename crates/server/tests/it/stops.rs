@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use sederunt_agents::executor::{Executor, Kit, Settings as ExecutorSettings};
-use sederunt_agents::model::{Delta, Error, Heard, Model, Reply, Request};
+use sederunt_agents::model::{Delta, DeltaSink, Error, Model, ModelReply, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::{Settings, Talker};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ const STOP_HEARD: Duration = Duration::from_secs(1);
 struct Babbler;
 
 impl Model for Babbler {
-    fn run<'a>(&'a self, _: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>> {
+    fn run<'a>(&'a self, _: &'a Request, heard: DeltaSink<'a>) -> BoxFuture<'a, Result<ModelReply, Error>> {
         Box::pin(async move {
             for word in 0u64.. {
                 heard(Delta::Text(format!("word {word} ")));

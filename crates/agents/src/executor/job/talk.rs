@@ -10,10 +10,10 @@ use super::super::kit::context_budget;
 use super::ends::fail;
 use super::{Halt, Job, Step, Work};
 use crate::context::{self, Input, Turn};
-use crate::model::{Delta, Reply};
+use crate::model::{Delta, ModelReply};
 
 impl Job {
-    pub(super) async fn ask(&self, work: &mut Work) -> Step<Reply> {
+    pub(super) async fn ask(&self, work: &mut Work) -> Step<ModelReply> {
         let input = self.input(work);
         let agent = work.brief.agent.as_ref().map(|agent| &agent.value);
         let budget = context_budget(agent.and_then(|agent| agent.limits.context_tokens));
@@ -52,7 +52,7 @@ impl Job {
         match reply {
             Ok(reply) => {
                 let usage = self.kit.prices.cost(&work.tally.model, reply.usage);
-                Ok(Reply { usage, ..reply })
+                Ok(ModelReply { usage, ..reply })
             }
             Err(error) => {
                 let how = fail(error.code(), &error.to_string(), error.retryable(), Some(work));

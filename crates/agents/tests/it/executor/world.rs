@@ -9,7 +9,7 @@ use sederunt_agents::executor::kit::Means;
 use sederunt_agents::executor::{Executor, Kit, Settings};
 use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::model::scripted::Scripted;
-use sederunt_agents::model::{Heard, Model, Request};
+use sederunt_agents::model::{DeltaSink, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::decide::Decision;
@@ -186,7 +186,7 @@ struct Listener {
 }
 
 impl Model for Listener {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, request: &'a Request, heard: DeltaSink<'a>) -> Saying<'a> {
         let told = match self.whole {
             true => format!("{:?}", request.messages),
             false => request.messages.first().map(|first| first.text().to_owned()).unwrap_or_default(),

@@ -8,7 +8,7 @@ use sederunt_agents::context::transcript::flaw;
 use sederunt_agents::executor::Kit;
 use sederunt_agents::executor::kit::Means;
 use sederunt_agents::model::scripted::Scripted;
-use sederunt_agents::model::{Heard, Message, Model, Request};
+use sederunt_agents::model::{DeltaSink, Message, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::{Reply, Settings, Taken, Talker};
 use sederunt_core::access::Actor;
@@ -44,7 +44,7 @@ pub struct Watched {
 }
 
 impl Model for Watched {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, request: &'a Request, heard: DeltaSink<'a>) -> Saying<'a> {
         Box::pin(async move {
             self.seen.lock().unwrap().push(request.clone());
             self.leave.acquire().await.unwrap().forget();
