@@ -15,10 +15,10 @@
 
 pub mod context;
 pub mod executor;
+mod heartbeat;
 pub mod limits;
 pub mod model;
 pub mod outbound;
-mod pulse;
 mod steps;
 pub mod talk;
 pub mod teacher;

@@ -22,7 +22,7 @@ use crate::context::{self, Input, Turn};
 use crate::executor::kit::{ModelKind, context_budget};
 use crate::limits;
 use crate::model::{self, Delta, Message, Model, ModelReply, Request, Usage, eliza};
-use crate::steps::past::{self, Open, Spent};
+use crate::steps::replay::{self, OpenCall, SpentUsage};
 
 /// The agent that answers, and its instructions.
 struct Persona {
@@ -50,12 +50,12 @@ pub(super) struct Said {
 }
 
 /// A conversation as a model is shown it.
-struct Past {
+struct TurnHistory {
     messages: Vec<Message>,
     /// Calls without a result.
-    open: Vec<Open>,
+    open: Vec<OpenCall>,
     /// This turn's usage before it paused.
-    spent: Spent,
+    spent: SpentUsage,
 }
 
 impl Talker {
@@ -73,7 +73,8 @@ impl Talker {
             [] => None,
             tools => Some(Bench::of(self, listener, tools).await?),
         };
-        let Past { mut messages, open, mut spent } = self.past(listener, message, bench.is_some()).await?;
+        let TurnHistory { mut messages, open, mut spent } =
+            self.past(listener, message, bench.is_some()).await?;
         let mut input = Input {
             instructions: persona.instructions.clone(),
             memory: recalled.lines(),
@@ -208,7 +209,7 @@ impl Talker {
         listener: &Listener<'_>,
         message: &Event,
         with_steps: bool,
-    ) -> Result<Past, Failure> {
+    ) -> Result<TurnHistory, Failure> {
         let begun = listener.begun;
         let (session, until) = (&begun.session, begun.session.head.last_sequence + 1);
         let events = match with_steps {
@@ -222,10 +223,10 @@ impl Talker {
         let mut before: Vec<Event> = events.into_iter().filter(|event| !has_its_own_place(event)).collect();
         let own = before.iter().position(|event| event.turn == Some(begun.turn)).unwrap_or(before.len());
         let own = before.split_off(own);
-        let spent = past::read(&own).spent;
+        let spent = replay::read(&own).spent;
         let all: Vec<Event> = before.into_iter().chain([message.clone()]).chain(own).collect();
-        let past::Past { messages, open, .. } = past::read(&all);
-        Ok(Past { messages, open, spent })
+        let replay::LogReplay { messages, open, .. } = replay::read(&all);
+        Ok(TurnHistory { messages, open, spent })
     }
 
     /// New messages that steer this turn; they are part of the turn now.

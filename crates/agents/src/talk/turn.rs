@@ -19,10 +19,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::pipeline::{Answer, Asks, Came, Failure};
 use super::{Progress, Reply, Talker};
+use crate::heartbeat::{Beat, ClaimEnd, Heartbeat};
 use crate::limits;
 use crate::model::Usage;
-use crate::pulse::{Beat, End, Pulse};
-use crate::steps::words::within;
+use crate::steps::reply_events::within;
 
 /// The state of a turn, shared with its pipeline.
 pub(super) struct Listener<'a> {
@@ -105,12 +105,12 @@ impl Talker {
         let row = Mutex::new(self.engine.hub().watch_row(begun.incarnation()));
         let (said, called, kept, used) = Default::default();
         let listener = Listener { talker: self, begun, heard, said, row, called, kept, used };
-        let pulse = Pulse::new(self.engine.hub(), begun.incarnation(), self.hold.lease);
+        let heartbeat = Heartbeat::new(self.engine.hub(), begun.incarnation(), self.hold.lease);
         let came = tokio::select! {
             came = self.answer(&listener, message) => came,
-            end = self.watch(begun, pulse) => match end {
-                End::Stopped => Err(Failure::Stopped),
-                End::Lost => return Err(Conflict::Fenced.into()),
+            end = self.watch(begun, heartbeat) => match end {
+                ClaimEnd::Stopped => Err(Failure::Stopped),
+                ClaimEnd::Lost => return Err(Conflict::Fenced.into()),
             },
         };
         let left = Left {
@@ -154,13 +154,13 @@ impl Talker {
     }
 
     /// Renews the lease until the turn has to end.
-    async fn watch(&self, begun: &RunningTurn, mut pulse: Pulse) -> End {
+    async fn watch(&self, begun: &RunningTurn, mut heartbeat: Heartbeat) -> ClaimEnd {
         loop {
-            let stop_requested = match pulse.beat().await {
+            let stop_requested = match heartbeat.beat().await {
                 Beat::Look => self.engine.look_at_turn(begun).await.map(|(stop, _)| stop),
                 Beat::Renew => self.engine.renew_turn(begun).await,
             };
-            if let Some(end) = End::of(stop_requested) {
+            if let Some(end) = ClaimEnd::of(stop_requested) {
                 return end;
             }
         }
