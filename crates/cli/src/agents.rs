@@ -13,7 +13,7 @@ use sederunt_agents::model::embed::Embedder;
 use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::model::realtime::Realtime;
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::likeness::Likeness;
+use sederunt_agents::talk::embeddings::MemoryEmbeddings;
 use sederunt_agents::talk::{self, Talker};
 use sederunt_agents::tool::http::DeclaredSecret;
 use sederunt_agents::tool::mcp;
@@ -196,10 +196,10 @@ pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker>
         kit.model(model).map_err(|error| Failure::usage(format!("`response_model`: {error}")))?;
     }
     let (file, base) = file_of(config)?;
-    let likeness = match &file.embeddings {
+    let embeddings = match &file.embeddings {
         Some(served) => {
             let embedder = Embedder::new(&served.settings(&kit, base)?).map_err(wrong)?;
-            Some(Arc::new(Likeness::new(embedder, served.likeness_min)))
+            Some(Arc::new(MemoryEmbeddings::new(embedder, served.likeness_min)))
         }
         None => None,
     };
@@ -216,7 +216,7 @@ pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker>
         classify: config.safety.classify,
         extract_by_model: config.talk.extract_by_model,
         instructions,
-        likeness,
+        embeddings,
         realtime,
     };
     Ok(Talker::new(engine.clone(), kit, settings))

@@ -15,9 +15,9 @@ use sederunt_core::talk::turn_memory::TurnRecall;
 use sederunt_core::{Error, Session, limits as core_limits};
 
 use super::Talker;
-use super::bench::Bench;
-use super::pipeline::{Asks, Failure};
-use super::turn::Listener;
+use super::pipeline::{ApprovalRequest, TurnFailure};
+use super::run_turn::TurnListener;
+use super::turn_tools::TurnTools;
 use crate::context::{self, Input, Turn};
 use crate::executor::kit::{ModelKind, context_budget};
 use crate::limits;
@@ -35,14 +35,14 @@ struct Persona {
 }
 
 /// The result of the stage.
-pub(super) enum Responded {
-    Said(Said),
-    Asks(Box<Asks>),
+pub(super) enum ModelResponse {
+    Said(FinalReply),
+    Asks(Box<ApprovalRequest>),
 }
 
 /// The model's final reply.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct FinalReply {
     pub text: String,
     /// Replies from before it was steered, as far as they are not in the log.
     pub before: Vec<String>,
@@ -62,28 +62,28 @@ impl Talker {
     /// Asks the model, and asks again after tool calls or steering messages.
     pub(super) async fn respond(
         &self,
-        listener: &Listener<'_>,
+        listener: &TurnListener<'_>,
         message: &Event,
         recalled: &TurnRecall,
         level: Level,
-    ) -> Result<Responded, Failure> {
+    ) -> Result<ModelResponse, TurnFailure> {
         let begun = listener.begun;
         let persona = self.persona(&begun.session, begun.tier).await?;
-        let bench = match &persona.tools[..] {
+        let tools = match &persona.tools[..] {
             [] => None,
-            tools => Some(Bench::of(self, listener, tools).await?),
+            tools => Some(TurnTools::of(self, listener, tools).await?),
         };
         let TurnHistory { mut messages, open, mut spent } =
-            self.past(listener, message, bench.is_some()).await?;
+            self.history(listener, message, tools.is_some()).await?;
         let mut input = Input {
             instructions: persona.instructions.clone(),
             memory: recalled.lines(),
             lessons: recalled.lessons.iter().map(shown::line).collect(),
-            tools: bench.as_ref().map(|bench| bench.tools.specs()).unwrap_or_default(),
+            tools: tools.as_ref().map(|tools| tools.toolbox.specs()).unwrap_or_default(),
             workspace: advice(level),
             ..Input::default()
         };
-        let mut said = Said::default();
+        let mut said = FinalReply::default();
         // Replies in a row that called a tool with arguments that cannot be read.
         let mut bad_replies = 0;
         // The rule-based model ignores memories, so the turn opens with a sentence about them.
@@ -92,25 +92,25 @@ impl Talker {
         if let Some(opening) = &opening {
             listener.say(opening);
         }
-        if bench.is_none() && by_rules {
+        if tools.is_none() && by_rules {
             let asked = message.text().unwrap_or_default();
             if let Some(answer) = eliza::from_memory(&asked, &recalled.facts_as_told()) {
                 said.text = opening.unwrap_or_default() + &answer;
                 listener.say(&answer);
-                return Ok(Responded::Said(said));
+                return Ok(ModelResponse::Said(said));
             }
         }
-        if let Some(bench) = &bench {
-            if let Some(asks) = bench.take_up(open, &mut messages).await? {
-                return Ok(Responded::Asks(asks));
+        if let Some(tools) = &tools {
+            if let Some(asks) = tools.take_up(open, &mut messages).await? {
+                return Ok(ModelResponse::Asks(asks));
             }
             messages.extend(self.steering(listener).await?.into_iter().map(Message::user));
         }
         loop {
-            if bench.is_some()
+            if tools.is_some()
                 && let Some(limit) = spent.reached(&persona.limits, limits::TURN_STEPS_MAX)
             {
-                return Err(Failure::Limit(limit_code(limit)));
+                return Err(TurnFailure::Limit(limit_code(limit)));
             }
             input.transcript = Turn::split(messages.clone());
             let request = built(&input, persona.budget)?;
@@ -119,7 +119,7 @@ impl Talker {
                     listener.say(&text);
                 }
             };
-            let mut reply = persona.model.run(&request, &mut hear).await.map_err(Failure::Model)?;
+            let mut reply = persona.model.run(&request, &mut hear).await.map_err(TurnFailure::Model)?;
             reply.usage = self.kit.prices.cost(&persona.model_name, reply.usage);
             spent.add(reply.usage);
             said.usage = add(said.usage, reply.usage);
@@ -130,27 +130,27 @@ impl Talker {
             bad_replies = if reply.bad_calls.is_empty() { 0 } else { bad_replies + 1 };
             if bad_replies > limits::BAD_ARGUMENTS_MAX {
                 let what = "arguments of calls that cannot be read, again and again";
-                return Err(Failure::Model(model::Error::Malformed { what }));
+                return Err(TurnFailure::Model(model::Error::Malformed { what }));
             }
-            if let (Some(bench), false) = (&bench, reply.calls.is_empty()) {
-                let asked = bench.note(spent.steps, &reply, std::mem::take(&mut said.before)).await?;
+            if let (Some(tools), false) = (&tools, reply.calls.is_empty()) {
+                let asked = tools.note(spent.steps, &reply, std::mem::take(&mut said.before)).await?;
                 let ModelReply { text, calls, .. } = reply;
                 messages.push(Message::Assistant { text, calls });
-                if let Some(mut asks) = bench.carry_out(asked, &mut messages).await? {
+                if let Some(mut asks) = tools.carry_out(asked, &mut messages).await? {
                     asks.usage = said.usage;
-                    return Ok(Responded::Asks(asks));
+                    return Ok(ModelResponse::Asks(asks));
                 }
                 messages.extend(self.steering(listener).await?.into_iter().map(Message::user));
                 continue;
             }
             // A model that only calls unknown tools, or replies with nothing, has not answered.
             if spent.steps <= 1 && reply.text.trim().is_empty() {
-                return Err(Failure::Model(model::Error::Malformed { what: "a reply without words" }));
+                return Err(TurnFailure::Model(model::Error::Malformed { what: "a reply without words" }));
             }
             said.text = reply.text;
             let steering = self.steering(listener).await?;
             if steering.is_empty() {
-                return Ok(Responded::Said(said));
+                return Ok(ModelResponse::Said(said));
             }
             messages.push(Message::assistant(said.text.clone()));
             messages.extend(steering.into_iter().map(Message::user));
@@ -164,7 +164,7 @@ impl Talker {
         messages: &[Message],
         model: Option<&str>,
         level: Level,
-    ) -> Result<Said, Failure> {
+    ) -> Result<FinalReply, TurnFailure> {
         let model = self.kit.model(self.kit.name_of(model));
         let model = model.map_err(|error| Error::invalid("model", error.to_string()))?;
         let input = Input {
@@ -174,11 +174,11 @@ impl Talker {
             ..Input::default()
         };
         let request = built(&input, context_budget(None))?;
-        let reply = model.run(&request, &mut |_| {}).await.map_err(Failure::Model)?;
-        Ok(Said { text: reply.text, usage: reply.usage, ..Said::default() })
+        let reply = model.run(&request, &mut |_| {}).await.map_err(TurnFailure::Model)?;
+        Ok(FinalReply { text: reply.text, usage: reply.usage, ..FinalReply::default() })
     }
 
-    async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, Failure> {
+    async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, TurnFailure> {
         let agent = self.engine.agent_of(session).await?;
         let own = agent.as_ref().and_then(|agent| agent.model.as_deref());
         let preferred = match tier {
@@ -188,7 +188,7 @@ impl Talker {
         let model_name = self.kit.name_of(preferred).to_owned();
         let model = self.kit.model(&model_name).map_err(Error::unavailable)?;
         let limits = agent.as_ref().map(|agent| agent.limits).unwrap_or_default();
-        self.kit.check_price(&model_name, &limits.of_a_run()).map_err(Failure::Unfit)?;
+        self.kit.check_price(&model_name, &limits.of_a_run()).map_err(TurnFailure::Unfit)?;
         let (instructions, mut tools) =
             agent.map(|agent| (agent.instructions, agent.tools)).unwrap_or_default();
         // The built-in tools ask people; in a conversation the reply itself can ask.
@@ -204,12 +204,12 @@ impl Talker {
     }
 
     /// The messages and calls so far, with the message of this turn and what this turn has done.
-    async fn past(
+    async fn history(
         &self,
-        listener: &Listener<'_>,
+        listener: &TurnListener<'_>,
         message: &Event,
         with_steps: bool,
-    ) -> Result<TurnHistory, Failure> {
+    ) -> Result<TurnHistory, TurnFailure> {
         let begun = listener.begun;
         let (session, until) = (&begun.session, begun.session.head.last_sequence + 1);
         let events = match with_steps {
@@ -230,7 +230,7 @@ impl Talker {
     }
 
     /// New messages that steer this turn; they are part of the turn now.
-    async fn steering(&self, listener: &Listener<'_>) -> Result<Vec<String>, Failure> {
+    async fn steering(&self, listener: &TurnListener<'_>) -> Result<Vec<String>, TurnFailure> {
         if !listener.is_stirred() {
             return Ok(Vec::new());
         }
@@ -255,7 +255,7 @@ fn advice(level: Level) -> String {
     }
 }
 
-fn built(input: &Input, budget: usize) -> Result<Request, Failure> {
+fn built(input: &Input, budget: usize) -> Result<Request, TurnFailure> {
     let built = context::build(input, budget).map_err(|error| Error::invalid("agent", error.to_string()))?;
     Ok(built.request)
 }

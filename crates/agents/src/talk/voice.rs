@@ -25,7 +25,7 @@ use super::pipeline::{audit_field, crisis_field};
 
 /// What a realtime model is told.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct VoiceBriefing {
     pub instructions: String,
     pub tools: Json,
     pub memory_text: String,
@@ -33,7 +33,7 @@ pub struct Told {
     client_secret: Option<SecretString>,
 }
 
-impl Told {
+impl VoiceBriefing {
     /// The secret, for the one response that carries it.
     pub fn client_secret(&self) -> Option<&str> {
         self.client_secret.as_ref().map(ExposeSecret::expose_secret)
@@ -56,11 +56,11 @@ impl Talker {
         actor: &Arc<Actor>,
         id: &SessionId,
         user: Option<&str>,
-    ) -> Result<Told, Error> {
+    ) -> Result<VoiceBriefing, Error> {
         let memory_text = self.engine.voice_rules(actor, id, user).await?;
         let instructions = self.settings.instructions.clone();
         let client_secret = self.client_secret(id, &instructions).await;
-        Ok(Told { instructions, tools: tools()?, memory_text, client_secret })
+        Ok(VoiceBriefing { instructions, tools: tools()?, memory_text, client_secret })
     }
 
     /// If the provider fails, the conversation starts without sound.

@@ -97,7 +97,7 @@ async fn race(engines: [Engine; 2], clock: &SystemClock) {
         let over = AtomicBool::new(false);
         let keep = async |talker: &Talker| {
             while !over.load(Ordering::SeqCst) {
-                talker.keep().await.unwrap();
+                talker.sweep().await.unwrap();
                 tokio::task::yield_now().await;
             }
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sederunt_agents::model;
 use sederunt_agents::model::realtime::Realtime;
 use sederunt_agents::talk::Settings;
-use sederunt_agents::talk::voice::Told;
+use sederunt_agents::talk::voice::VoiceBriefing;
 use serde_json::json;
 
 use crate::talk::World;
@@ -15,7 +15,7 @@ use crate::wire::{Answer, Server};
 
 const KEY: &str = "sk-never-seen";
 
-async fn told(url: &str) -> (World, Told) {
+async fn told(url: &str) -> (World, VoiceBriefing) {
     let settings = model::Settings::new(url, Some(KEY.into()), "speech");
     let realtime = Some(Arc::new(Realtime::new(&settings).unwrap()));
     let settings = Settings { realtime, instructions: "Be brief.".to_owned(), ..Settings::default() };

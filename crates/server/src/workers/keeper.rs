@@ -13,7 +13,7 @@ pub async fn run(talker: Talker, every: Duration) {
     let mut failed = false;
     loop {
         ticks.tick().await;
-        match talker.keep().await {
+        match talker.sweep().await {
             Ok(kept) => {
                 failed = false;
                 metrics::kept("ended", kept.ended);

@@ -60,7 +60,7 @@ async fn what_waits_behind_a_dead_turn_is_gone_on_with_by_whoever_keeps_the_stor
     world.clock.advance(Duration::from_secs(31));
     world.engine.sweep().await.unwrap();
     assert_eq!(world.liveness("t").await, Liveness::Interrupted);
-    assert_eq!(world.talker.keep().await.unwrap().resumed, 1);
+    assert_eq!(world.talker.sweep().await.unwrap().resumed, 1);
     assert_eq!(gate.begins().await.messages.last().unwrap().text(), "two");
     gate.let_go();
     world.talker.drain(SOON).await;

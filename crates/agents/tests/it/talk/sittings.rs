@@ -67,7 +67,7 @@ async fn a_discarded_sitting_leaves_nothing_and_stays_discarded() {
     let ended = world.talker.end(&world.me, &id, wish(true)).await.unwrap();
     assert!(matches!(ended, Ending::Ended(farewell) if farewell.summary.is_none()));
     world.clock.advance(2 * IDLE);
-    assert_eq!(world.talker.keep().await.unwrap().ended, 0);
+    assert_eq!(world.talker.sweep().await.unwrap().ended, 0);
     for kind in MemoryKind::ALL {
         assert!(world.remembered("t", None, kind).await.is_empty(), "{kind:?}");
     }
@@ -80,13 +80,13 @@ async fn silence_ends_a_sitting_and_another_word_does_not_let_it() {
     let world = World::new();
     world.say("t", "I feel lonely since my dog died").await;
     world.clock.advance(IDLE - Duration::from_secs(1));
-    assert_eq!(world.talker.keep().await.unwrap().checked, 0);
+    assert_eq!(world.talker.sweep().await.unwrap().checked, 0);
     world.say("t", "I miss my dog").await;
     world.clock.advance(IDLE - Duration::from_secs(1));
-    assert_eq!(world.talker.keep().await.unwrap().checked, 0);
+    assert_eq!(world.talker.sweep().await.unwrap().checked, 0);
     world.clock.advance(Duration::from_secs(2));
     assert_eq!(world.liveness("t").await, Liveness::Expired);
-    assert_eq!(world.talker.keep().await.unwrap().ended, 1);
+    assert_eq!(world.talker.sweep().await.unwrap().ended, 1);
     assert_eq!(world.liveness("t").await, Liveness::Absent);
     assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), 1);
 }
@@ -105,7 +105,7 @@ async fn several_keepers_of_one_store_end_a_sitting_once() {
             Talker::new(world.engine.clone(), Arc::new(kit), Settings::default())
         })
         .collect();
-    let kept = futures_util::future::join_all(keepers.iter().map(Talker::keep)).await;
+    let kept = futures_util::future::join_all(keepers.iter().map(Talker::sweep)).await;
     let ended: usize = kept.into_iter().map(|kept| kept.unwrap().ended).sum();
     assert_eq!(ended, 20);
     for n in 0..20 {

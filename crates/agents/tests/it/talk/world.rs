@@ -8,7 +8,7 @@ use sederunt_agents::executor::Kit;
 use sederunt_agents::model::Model;
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::end::{EndWish, Ending};
-use sederunt_agents::talk::{Reply, Settings, Taken, Talker};
+use sederunt_agents::talk::{AcceptedMessage, Settings, Talker, TurnReply};
 use sederunt_core::access::Actor;
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, Post};
@@ -69,21 +69,21 @@ impl World {
     }
 
     /// Says something and waits for the answer.
-    pub async fn say(&self, thread: &str, text: &str) -> Reply {
+    pub async fn say(&self, thread: &str, text: &str) -> TurnReply {
         self.say_as(thread, text, None).await.unwrap()
     }
 
-    pub async fn say_as(&self, thread: &str, text: &str, user: Option<&str>) -> Result<Reply, Error> {
+    pub async fn say_as(&self, thread: &str, text: &str, user: Option<&str>) -> Result<TurnReply, Error> {
         let id = self.open(thread).await;
         let taken = self.talker.post(&self.me, &id, post(text, OnBusy::Queue, user), None).await?;
         self.reply(taken).await
     }
 
-    pub async fn post(&self, id: &SessionId, text: &str, on_busy: OnBusy) -> Taken {
+    pub async fn post(&self, id: &SessionId, text: &str, on_busy: OnBusy) -> AcceptedMessage {
         self.talker.post(&self.me, id, post(text, on_busy, None), None).await.unwrap()
     }
 
-    pub async fn reply(&self, taken: Taken) -> Result<Reply, Error> {
+    pub async fn reply(&self, taken: AcceptedMessage) -> Result<TurnReply, Error> {
         tokio::time::timeout(SOON, self.talker.reply_to(&self.me, taken)).await.unwrap()
     }
 

@@ -10,7 +10,7 @@ use sederunt_agents::executor::kit::Means;
 use sederunt_agents::model::scripted::Scripted;
 use sederunt_agents::model::{DeltaSink, Message, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::{Reply, Settings, Taken, Talker};
+use sederunt_agents::talk::{AcceptedMessage, Settings, Talker, TurnReply};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::Approval;
 use sederunt_core::approval::decide::Decision;
@@ -119,15 +119,15 @@ impl World {
         self.open(surface, mode).await;
     }
 
-    pub async fn post(&self, text: &str, on_busy: OnBusy) -> Taken {
+    pub async fn post(&self, text: &str, on_busy: OnBusy) -> AcceptedMessage {
         self.node.post(&self.me, &id(), said(text, on_busy), None).await.unwrap()
     }
 
-    pub async fn reply(&self, taken: Taken) -> Result<Reply, Error> {
+    pub async fn reply(&self, taken: AcceptedMessage) -> Result<TurnReply, Error> {
         tokio::time::timeout(SOON, self.node.reply_to(&self.me, taken)).await.unwrap()
     }
 
-    pub async fn say(&self, text: &str) -> Reply {
+    pub async fn say(&self, text: &str) -> TurnReply {
         let taken = self.post(text, OnBusy::Queue).await;
         self.reply(taken).await.unwrap()
     }
@@ -144,11 +144,16 @@ impl World {
         self.engine.session(&self.me, &id()).await.unwrap()
     }
 
-    pub async fn approval(&self, reply: &Reply) -> Approval {
+    pub async fn approval(&self, reply: &TurnReply) -> Approval {
         self.engine.approval(&self.me, reply.approval_id.as_ref().unwrap()).await.unwrap()
     }
 
-    pub async fn decide(&self, reply: &Reply, decision: Decision, args: Option<&str>) -> Result<(), Error> {
+    pub async fn decide(
+        &self,
+        reply: &TurnReply,
+        decision: Decision,
+        args: Option<&str>,
+    ) -> Result<(), Error> {
         self.engine
             .decide(&self.me, reply.approval_id.as_ref().unwrap(), ground::decide(decision, args), None)
             .await
@@ -215,7 +220,7 @@ pub const SEND: &str = r#"[{"say":"Let me see.","call":{"name":"send","args":{"t
     {"expect":"sent","say":"It is sent."},{"say":"You are welcome."}]"#;
 
 /// A conversation whose turn waits for leave to send something.
-pub async fn asking(server: &Server) -> (World, Reply) {
+pub async fn asking(server: &Server) -> (World, TurnReply) {
     let world = World::new(SEND, &[tool("send", &server.url("/send"), CONFIRMED)]).await;
     let reply = world.say("Send it.").await;
     assert_eq!((reply.kind.as_str(), reply.text.as_str()), ("confirmation", "Call `send`?"));

@@ -1,8 +1,8 @@
 //! Turns on the wire: messages and replies.
 
 use sederunt_agents::model::Message as Said;
-use sederunt_agents::talk::Reply;
-use sederunt_agents::talk::pipeline::Stateless;
+use sederunt_agents::talk::TurnReply;
+use sederunt_agents::talk::pipeline::StatelessAnswer;
 use sederunt_core::Error;
 use sederunt_core::json::Json;
 use sederunt_core::session::MemoryMode as CoreMode;
@@ -145,10 +145,10 @@ pub struct ChatResponse {
     pub stopped: bool,
 }
 
-impl TryFrom<Reply> for ChatResponse {
+impl TryFrom<TurnReply> for ChatResponse {
     type Error = Error;
 
-    fn try_from(reply: Reply) -> Result<Self, Error> {
+    fn try_from(reply: TurnReply) -> Result<Self, Error> {
         Ok(Self {
             response_text: reply.text,
             response_type: reply.kind,
@@ -164,10 +164,10 @@ impl TryFrom<Reply> for ChatResponse {
     }
 }
 
-impl TryFrom<Stateless> for ChatResponse {
+impl TryFrom<StatelessAnswer> for ChatResponse {
     type Error = Error;
 
-    fn try_from(answer: Stateless) -> Result<Self, Error> {
+    fn try_from(answer: StatelessAnswer) -> Result<Self, Error> {
         let crisis = serde_json::to_value(&answer.crisis).map_err(Error::internal)?;
         Ok(Self {
             response_text: answer.text,

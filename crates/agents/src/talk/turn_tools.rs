@@ -13,8 +13,8 @@ use sederunt_core::{Error, limits as core_limits};
 use serde_json::json;
 
 use super::Talker;
-use super::pipeline::{Asks, Failure};
-use super::turn::Listener;
+use super::pipeline::{ApprovalRequest, TurnFailure};
+use super::run_turn::TurnListener;
 use crate::context::transcript;
 use crate::model::{Message, ModelReply, ToolCall, Usage};
 use crate::steps::calls::{CallAnswer, CallOutcome, CallRunner, is_about};
@@ -24,20 +24,20 @@ use crate::steps::{ClaimContext, StepHalt, event, worker};
 use crate::tool::Toolbox;
 
 /// The tools of one turn, and the claim under which they are called.
-pub(super) struct Bench<'a> {
-    pub tools: Toolbox,
+pub(super) struct TurnTools<'a> {
+    pub toolbox: Toolbox,
     claim: ClaimContext,
-    listener: &'a Listener<'a>,
+    listener: &'a TurnListener<'a>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> TurnTools<'a> {
     pub(super) async fn of(
         talker: &Talker,
-        listener: &'a Listener<'a>,
+        listener: &'a TurnListener<'a>,
         tools: &[Definition],
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, TurnFailure> {
         let begun = listener.begun;
-        let tools = talker.kit.toolbox(begun.tenant(), tools).await.map_err(Error::unavailable)?;
+        let toolbox = talker.kit.toolbox(begun.tenant(), tools).await.map_err(Error::unavailable)?;
         let claim = ClaimContext {
             engine: talker.engine.clone(),
             actor: Arc::new(worker(begun.tenant().clone(), talker.hold.credential.clone())),
@@ -47,7 +47,7 @@ impl<'a> Bench<'a> {
             turn: Some(begun.turn),
             in_flight: Mutex::default(),
         };
-        Ok(Self { tools, claim, listener })
+        Ok(Self { toolbox, claim, listener })
     }
 
     /// Logs a reply with calls, after the texts before it. Returns the calls, to be carried out.
@@ -56,7 +56,7 @@ impl<'a> Bench<'a> {
         step: u64,
         reply: &ModelReply,
         before: Vec<String>,
-    ) -> Result<Vec<OpenCall>, Failure> {
+    ) -> Result<Vec<OpenCall>, TurnFailure> {
         let mut events = Vec::new();
         for text in before {
             let content = Json::of(&json!([{"type": "text", "text": text}]))?;
@@ -75,7 +75,7 @@ impl<'a> Bench<'a> {
         &self,
         open: Vec<OpenCall>,
         messages: &mut Vec<Message>,
-    ) -> Result<Option<Box<Asks>>, Failure> {
+    ) -> Result<Option<Box<ApprovalRequest>>, TurnFailure> {
         let (own, left): (Vec<OpenCall>, Vec<OpenCall>) =
             open.into_iter().partition(|open| open.turn == self.claim.turn);
         if !left.is_empty() {
@@ -94,9 +94,9 @@ impl<'a> Bench<'a> {
         &self,
         open: Vec<OpenCall>,
         messages: &mut Vec<Message>,
-    ) -> Result<Option<Box<Asks>>, Failure> {
+    ) -> Result<Option<Box<ApprovalRequest>>, TurnFailure> {
         let begun = self.listener.begun;
-        let calls = CallRunner { claim: &self.claim, tools: &self.tools };
+        let calls = CallRunner { claim: &self.claim, tools: &self.toolbox };
         // A decision is about one call, also where a model has given two of them the same id.
         let mut decision = begun.resume.as_ref();
         for (place, one) in open.iter().enumerate() {
@@ -106,7 +106,7 @@ impl<'a> Bench<'a> {
                 CallOutcome::NeedsLeave { staged, summary } if pause::can_ask(&begun.session) => {
                     let unmade = open[place..].iter().map(|open| unmade(&open.call)).collect();
                     let (injected, usage) = (Vec::new(), Usage::default());
-                    return Ok(Some(Box::new(Asks { staged, summary, unmade, injected, usage })));
+                    return Ok(Some(Box::new(ApprovalRequest { staged, summary, unmade, injected, usage })));
                 }
                 CallOutcome::NeedsLeave { .. } => {
                     calls.answer(&one.call, CallAnswer::denied(NOBODY), false).await?
@@ -123,7 +123,7 @@ impl<'a> Bench<'a> {
 
 const NOBODY: &str = "nobody is here who could agree to it";
 
-impl From<StepHalt> for Failure {
+impl From<StepHalt> for TurnFailure {
     fn from(halt: StepHalt) -> Self {
         match halt {
             StepHalt::Refused(error) => Self::Engine(error),

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use sederunt_agents::model;
 use sederunt_agents::model::embed::Embedder;
-use sederunt_agents::talk::likeness::Likeness;
-use sederunt_agents::talk::{Reply, Settings};
+use sederunt_agents::talk::embeddings::MemoryEmbeddings;
+use sederunt_agents::talk::{Settings, TurnReply};
 use sederunt_core::memory::{MemoryKind, Owner};
 use sederunt_core::session::MemoryMode;
 use sederunt_core::store::{Store, VectorQuery};
@@ -91,7 +91,7 @@ impl StandIn {
 
     fn settings(&self, model: &str) -> Settings {
         let embedder = Embedder::new(&model::Settings::new(&self.url, None, model)).unwrap();
-        Settings { likeness: Some(Arc::new(Likeness::new(embedder, None))), ..Settings::default() }
+        Settings { embeddings: Some(Arc::new(MemoryEmbeddings::new(embedder, None))), ..Settings::default() }
     }
 
     fn world(&self) -> World {
@@ -111,7 +111,7 @@ fn rows(texts: &[String], wide: bool) -> Vec<Value> {
     texts.iter().enumerate().map(row).collect()
 }
 
-fn retrieval(reply: &Reply) -> (u64, Option<&str>) {
+fn retrieval(reply: &TurnReply) -> (u64, Option<&str>) {
     (reply.diagnostics["recalled"].as_u64().unwrap(), reply.diagnostics["retrieval"].as_str())
 }
 
