@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use sederunt_agents::executor::Kit;
+use sederunt_agents::lesson_writer::LessonWriter;
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::teacher::Teacher;
 use sederunt_core::engine::{Engine, LessonSearch};
 use sederunt_core::feedback::capture::Signal;
 use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State as Standing};
@@ -191,9 +191,9 @@ async fn sweep(engine: &Embedded, silent: usize) -> Result<f64> {
     fill(engine, silent, |n| Record::PutFeedbackSession { session: Box::new(session(n)), expects: None })
         .await?;
     let outbound = Outbound::new(Allow::default()).context("no outbound client")?;
-    let teacher = Teacher::new(engine.engine.clone(), std::sync::Arc::new(Kit::plain(outbound)));
+    let lesson_writer = LessonWriter::new(engine.engine.clone(), std::sync::Arc::new(Kit::plain(outbound)));
     let start = Instant::now();
-    let taught = teacher.finalize_silent().await?;
+    let taught = lesson_writer.finalize_silent().await?;
     ensure!(taught.finalized == silent, "{} of {silent} were finalized", taught.finalized);
     Ok(start.elapsed().as_secs_f64())
 }

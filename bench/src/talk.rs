@@ -1,5 +1,5 @@
-//! Conversations: the cost of storing a turn beside LangGraph's checkpoints, whole turns of the built-in talker,
-//! whether a turn grows with its conversation, how soon a word is heard, the cost of recall and of the keeper.
+//! Conversations: the cost of storing a turn beside LangGraph's checkpoints, whole turns with the built-in model,
+//! whether a turn grows with its conversation, how soon a word is heard, the cost of recall and of a sweep.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use sederunt_agents::executor::Kit;
 use sederunt_agents::model::{self, Delta, DeltaSink, Model, ModelReply, Request, StopReason, Usage};
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::{Progress, Settings, Talker};
+use sederunt_agents::talk::{Conversations, Progress, Settings};
 use sederunt_core::engine::{Append, Engine, Post, PostFate};
 use sederunt_core::event::{EventType, NewEvent};
 use sederunt_core::ids::{CredentialId, SessionId, UserId};
@@ -176,24 +176,24 @@ impl Model for Ticking {
     }
 }
 
-/// Whole turns of the built-in talker, reported; and how soon a word is forwarded.
+/// Whole turns with the built-in model, reported; and how soon a word is forwarded.
 pub fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
     let subject = Subject::on_disk(bench)?;
     let count = bench.some(2_000);
     let whole = subject.with_engine(async |engine| {
         fill(engine, AT_ONCE, 2).await?;
         let kit = Kit::plain(Outbound::new(Allow::default())?);
-        let talker = Talker::new(engine.engine.clone(), Arc::new(kit), Settings::default());
+        let conversations = Conversations::new(engine.engine.clone(), Arc::new(kit), Settings::default());
         let start = Instant::now();
         let mut tasks = JoinSet::new();
         for n in 0..AT_ONCE {
-            let talker = talker.clone();
+            let conversations = conversations.clone();
             tasks.spawn(async move {
                 let (owner, id) = (Arc::new(subject::owner()), SessionId::parse(&name(n))?);
                 for nth in 0..count / AT_ONCE as u64 {
                     let text = format!("I thought about my garden again, and about {nth} other things");
-                    let taken = talker.post(&owner, &id, post(&text)?, None).await?;
-                    talker.reply_to(&owner, taken).await?;
+                    let taken = conversations.post(&owner, &id, post(&text)?, None).await?;
+                    conversations.reply_to(&owner, taken).await?;
                 }
                 anyhow::Ok(())
             });
@@ -208,17 +208,17 @@ pub fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
         let mut kit = Kit::plain(Outbound::new(Allow::default())?);
         kit.named.insert("scripted:ticking".to_owned(), ticking.clone());
         kit.default_model = "scripted:ticking".to_owned();
-        let talker = Talker::new(engine.engine.clone(), Arc::new(kit), Settings::default());
+        let conversations = Conversations::new(engine.engine.clone(), Arc::new(kit), Settings::default());
         let (owner, id) = (Arc::new(subject::owner()), SessionId::parse(&name(0))?);
         let mut times = Latencies::default();
         for _ in 0..bench.some(200) {
-            let mut taken = talker.post(&owner, &id, post("and then?")?, None).await?;
+            let mut taken = conversations.post(&owner, &id, post("and then?")?, None).await?;
             while let Some(progress) = taken.progress.recv().await {
                 if matches!(progress, Progress::Chunk(_)) {
                     times.add(ticking.0.lock().context("nothing was said")?.elapsed());
                 }
             }
-            talker.reply_to(&owner, taken).await?;
+            conversations.reply_to(&owner, taken).await?;
         }
         Ok(times)
     });
@@ -229,7 +229,7 @@ pub fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// Recall over the facts of one owner, and the keeper over open sittings.
+/// Recall over the facts of one owner, and a sweep over open sittings.
 pub fn recall(bench: &Bench) -> Result<Vec<Row>> {
     let (facts, sittings) = (bench.some(FACTS as u64) as usize, bench.some(OPEN_SITTINGS as u64) as usize);
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! The models, prices, secrets and servers of the built-in workers and talker. Most of it is read from a file of its
+//! The models, prices, secrets and servers of the built-in workers and of conversations. Most of it is read from a file of its
 //! own, since it names secrets and commands, which no request may do.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::model::realtime::Realtime;
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::embeddings::MemoryEmbeddings;
-use sederunt_agents::talk::{self, Talker};
+use sederunt_agents::talk::{self, Conversations};
 use sederunt_agents::tool::http::DeclaredSecret;
 use sederunt_agents::tool::mcp;
 use sederunt_core::engine::Engine;
@@ -185,8 +185,8 @@ pub fn safety_settings(config: &Config) -> Result<sederunt_core::safety::Setting
     }
 }
 
-/// The talker, which runs conversations.
-pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker> {
+/// Runs conversations, with the models and settings of the configuration.
+pub fn conversations(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Conversations> {
     let safety = safety_settings(config)?;
     let instructions = match &config.instructions_file {
         Some(path) => text_of(path)?,
@@ -219,7 +219,7 @@ pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker>
         embeddings,
         realtime,
     };
-    Ok(Talker::new(engine.clone(), kit, settings))
+    Ok(Conversations::new(engine.clone(), kit, settings))
 }
 
 fn text_of(path: &Path) -> Result<String> {

@@ -3,7 +3,7 @@
 //!
 //! This room owns how a reply becomes events ([`reply_events`]), how a call is made once, refused, or put before a person
 //! ([`calls`]), and how a worker that takes over reads all of that back ([`replay`]). It refuses to know what the steps
-//! are for and how they end: that belongs to the executor and the talker.
+//! are for and how they end: that belongs to the executor and to conversations.
 
 pub(crate) mod calls;
 pub(crate) mod replay;

@@ -12,7 +12,7 @@ use sederunt_core::memory::{extract, summary};
 use sederunt_core::safety::{self, Level};
 use sederunt_core::{Error, Session, limits as core_limits};
 
-use super::Talker;
+use super::Conversations;
 use crate::limits;
 
 /// The result of looking back.
@@ -23,7 +23,7 @@ pub struct Checkpoint {
     pub wrote: Vec<&'static str>,
 }
 
-impl Talker {
+impl Conversations {
     /// Looks back over a conversation. Without new messages, nothing is done.
     pub async fn checkpoint(&self, actor: &Arc<Actor>, id: &SessionId) -> Result<Checkpoint, Error> {
         let (session, talk) = self.engine.sitting(actor, id).await?;

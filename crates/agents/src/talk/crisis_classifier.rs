@@ -2,13 +2,15 @@
 
 use sederunt_core::safety::Classification;
 
-use super::Talker;
+use super::Conversations;
 use crate::context::untrusted;
 use crate::model::{Message, Request};
 
 /// The default model's verdict on a message. An answer in another format is a failure, and the lexicon decides.
-pub(super) async fn classify(talker: &Talker, text: &str) -> Classification {
-    let Ok(model) = talker.kit.model(talker.kit.name_of(None)) else { return Classification::Failed };
+pub(super) async fn classify(conversations: &Conversations, text: &str) -> Classification {
+    let Ok(model) = conversations.kit.model(conversations.kit.name_of(None)) else {
+        return Classification::Failed;
+    };
     let request = Request {
         instructions: JUDGE.to_owned(),
         messages: vec![Message::user(untrusted::block(untrusted::BlockKind::Message, text))],

@@ -12,7 +12,7 @@ use sederunt_core::memory::vector::{Vector, VectorIndex};
 use sederunt_core::memory::{Memory, Owner};
 use sederunt_core::{Error, TenantId, limits as core_limits};
 
-use super::Talker;
+use super::Conversations;
 use crate::limits;
 use crate::model;
 use crate::model::embed::Embedder;
@@ -184,7 +184,7 @@ impl VectorCache {
     }
 }
 
-impl Talker {
+impl Conversations {
     /// The ids of the memories of a turn that are similar to its message, most similar first. `None`: no embedding is
     /// available.
     pub(super) async fn similar(

@@ -19,7 +19,7 @@ use sederunt_core::talk::sitting::EndReason;
 use sederunt_core::talk::turn::EndFirst;
 use sederunt_core::{Conflict, Error, limits as core_limits};
 
-use super::Talker;
+use super::Conversations;
 use crate::context::untrusted;
 use crate::limits;
 use crate::model::{Message, Request};
@@ -60,7 +60,7 @@ pub struct Farewell {
     pub summary: Option<Summary>,
 }
 
-impl Talker {
+impl Conversations {
     /// Ends the open sitting of a conversation at a caller's request.
     pub async fn end(&self, actor: &Arc<Actor>, id: &SessionId, wish: EndWish) -> Result<Ending, Error> {
         let (session, talk) = self.quiet(actor, id, WhilePaused::GiveUp).await?;
@@ -167,7 +167,7 @@ impl Talker {
                 // Another person is about to join: the end does not wait until the model can be reached.
                 Err(_) if why == EndReason::MemoryOwnerChanged => summary_by_rules(&said),
                 Err(error) => {
-                    tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "the model did not sum a sitting up; the sitting stays open and the keeper tries again");
+                    tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "the model did not sum a sitting up; the sitting stays open and the next sweep tries again");
                     return Ok(Ending::Failed(farewell));
                 }
             };

@@ -2,7 +2,7 @@
 //!
 //! This room owns the pipeline with its named stages ([`pipeline`]), the stage in which a model answers (`respond`)
 //! and calls tools (`turn_tools`), the run of one turn from its claim to its close (`run_turn`), the one way in which sittings
-//! end ([`end`]), spoken turns ([`voice`]), and the keeper that ends silent sittings and resumes waiting messages
+//! end ([`end`]), spoken turns ([`voice`]), and the sweep that ends silent sittings and resumes waiting messages
 //! ([`sweep`]). It keeps nothing that the log does not hold: what a dying process leaves half done, the next node
 //! closes, and goes on.
 
@@ -36,8 +36,8 @@ use tokio::sync::{mpsc, watch};
 pub use reply::TurnReply;
 
 use crate::executor::Kit;
+use crate::lesson_writer::LessonWriter;
 use crate::model::realtime::Realtime;
-use crate::teacher::Teacher;
 use embeddings::MemoryEmbeddings;
 
 /// How conversations are held here.
@@ -60,7 +60,7 @@ pub struct Settings {
 
 /// Runs conversations. Cheap to clone; all clones share one state.
 #[derive(Clone, Debug)]
-pub struct Talker {
+pub struct Conversations {
     engine: Engine,
     kit: Arc<Kit>,
     settings: Arc<Settings>,
@@ -87,7 +87,7 @@ pub struct AcceptedMessage {
     end: Option<tokio::sync::oneshot::Receiver<Result<TurnReply, Error>>>,
 }
 
-impl Talker {
+impl Conversations {
     pub fn new(engine: Engine, kit: Arc<Kit>, settings: Settings) -> Self {
         let hold = TurnHost {
             worker: "talk".into(),
@@ -101,9 +101,9 @@ impl Talker {
         &self.engine
     }
 
-    /// The teacher that draws lessons from feedback with the same models.
-    pub fn teacher(&self) -> Teacher {
-        Teacher::new(self.engine.clone(), self.kit.clone())
+    /// The lesson writer, which draws lessons from feedback with the same models.
+    pub fn lesson_writer(&self) -> LessonWriter {
+        LessonWriter::new(self.engine.clone(), self.kit.clone())
     }
 
     /// The conversation of this name; opens it if there is none yet.

@@ -1,7 +1,7 @@
 //! What happens between a message and its reply, in named stages: safety, control, recall, route, respond, extract,
 //! finalize. Each is timed, and the times are part of the turn's diagnostics.
 //!
-//! A turn of a conversation and a turn without a session ([`Talker::run_agent`]) run the same stages up to the reply.
+//! A turn of a conversation and a turn without a session ([`Conversations::run_agent`]) run the same stages up to the reply.
 //! The latter has no past and no memory, and leaves nothing, so it ends there.
 
 use std::time::Instant;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::respond::ModelResponse;
 use super::run_turn::TurnListener;
-use super::{Talker, crisis_classifier};
+use super::{Conversations, crisis_classifier};
 use crate::context::untrusted;
 use crate::executor::kit::Unfit;
 use crate::model::{self, Message, Request, Usage};
@@ -251,7 +251,7 @@ struct StagedReply {
     timings: Timings,
 }
 
-impl Talker {
+impl Conversations {
     /// Answers the message of a turn.
     pub(super) async fn answer(
         &self,

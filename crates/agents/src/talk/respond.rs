@@ -14,7 +14,7 @@ use sederunt_core::talk::Tier;
 use sederunt_core::talk::turn_memory::TurnRecall;
 use sederunt_core::{Error, Session, limits as core_limits};
 
-use super::Talker;
+use super::Conversations;
 use super::pipeline::{ApprovalRequest, TurnFailure};
 use super::run_turn::TurnListener;
 use super::turn_tools::TurnTools;
@@ -58,7 +58,7 @@ struct TurnHistory {
     spent: SpentUsage,
 }
 
-impl Talker {
+impl Conversations {
     /// Asks the model, and asks again after tool calls or steering messages.
     pub(super) async fn respond(
         &self,

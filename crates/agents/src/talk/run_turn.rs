@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::pipeline::{ApprovalRequest, TurnAnswer, TurnFailure, TurnResult};
-use super::{Progress, Talker, TurnReply};
+use super::{Conversations, Progress, TurnReply};
 use crate::heartbeat::{Beat, ClaimEnd, Heartbeat};
 use crate::limits;
 use crate::model::Usage;
@@ -26,7 +26,7 @@ use crate::steps::reply_events::within;
 
 /// The state of a turn, shared with its pipeline.
 pub(super) struct TurnListener<'a> {
-    talker: &'a Talker,
+    conversations: &'a Conversations,
     pub(super) begun: &'a RunningTurn,
     heard: &'a UnboundedSender<Progress>,
     said: Mutex<String>,
@@ -59,7 +59,7 @@ impl TurnListener<'_> {
             return;
         }
         self.said.lock().push_str(text);
-        self.talker.engine.say(self.begun, text);
+        self.conversations.engine.say(self.begun, text);
         if self.kept.swap(false, Ordering::Relaxed) {
             let _ = self.heard.send(Progress::Chunk("\n\n".to_owned()));
         }
@@ -95,7 +95,7 @@ impl TurnListener<'_> {
     }
 }
 
-impl Talker {
+impl Conversations {
     pub(super) async fn run_turn(
         &self,
         begun: &RunningTurn,
@@ -104,7 +104,7 @@ impl Talker {
     ) -> Result<TurnReply, Error> {
         let row = Mutex::new(self.engine.hub().watch_row(begun.incarnation()));
         let (said, called, kept, used) = Default::default();
-        let listener = TurnListener { talker: self, begun, heard, said, row, called, kept, used };
+        let listener = TurnListener { conversations: self, begun, heard, said, row, called, kept, used };
         let heartbeat = Heartbeat::new(self.engine.hub(), begun.incarnation(), self.hold.lease);
         let came = tokio::select! {
             came = self.answer(&listener, message) => came,

@@ -5,7 +5,7 @@
 use sederunt_core::Error;
 use sederunt_core::talk::sitting::EndReason;
 
-use super::Talker;
+use super::Conversations;
 use super::end::Ending;
 use crate::limits;
 
@@ -22,7 +22,7 @@ pub struct ConversationSweep {
     pub resumed: usize,
 }
 
-impl Talker {
+impl Conversations {
     /// Ends silent sittings and resumes waiting conversations.
     pub async fn sweep(&self) -> Result<ConversationSweep, Error> {
         let mut swept = ConversationSweep::default();

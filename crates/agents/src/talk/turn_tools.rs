@@ -12,7 +12,7 @@ use sederunt_core::talk::pause::{self, UnmadeCall};
 use sederunt_core::{Error, limits as core_limits};
 use serde_json::json;
 
-use super::Talker;
+use super::Conversations;
 use super::pipeline::{ApprovalRequest, TurnFailure};
 use super::run_turn::TurnListener;
 use crate::context::transcript;
@@ -32,15 +32,15 @@ pub(super) struct TurnTools<'a> {
 
 impl<'a> TurnTools<'a> {
     pub(super) async fn of(
-        talker: &Talker,
+        conversations: &Conversations,
         listener: &'a TurnListener<'a>,
         tools: &[Definition],
     ) -> Result<Self, TurnFailure> {
         let begun = listener.begun;
-        let toolbox = talker.kit.toolbox(begun.tenant(), tools).await.map_err(Error::unavailable)?;
+        let toolbox = conversations.kit.toolbox(begun.tenant(), tools).await.map_err(Error::unavailable)?;
         let claim = ClaimContext {
-            engine: talker.engine.clone(),
-            actor: Arc::new(worker(begun.tenant().clone(), talker.hold.credential.clone())),
+            engine: conversations.engine.clone(),
+            actor: Arc::new(worker(begun.tenant().clone(), conversations.hold.credential.clone())),
             session: begun.session.id.clone(),
             life: begun.incarnation(),
             epoch: begun.epoch,
@@ -132,7 +132,7 @@ impl From<StepHalt> for TurnFailure {
     }
 }
 
-impl Talker {
+impl Conversations {
     /// Results for the calls that a turn which is cut short leaves without one.
     pub(super) async fn close_calls(&self, begun: &RunningTurn) -> Result<Vec<NewEvent>, Error> {
         let log = self.engine.done_before(&begun.session, None, core_limits::TURN_STEPS_READ_MAX).await?;

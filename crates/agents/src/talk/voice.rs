@@ -20,7 +20,7 @@ use sederunt_core::{Conflict, Error, limits as core_limits};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::Talker;
+use super::Conversations;
 use super::pipeline::{audit_field, crisis_field};
 
 /// What a realtime model is told.
@@ -50,7 +50,7 @@ pub struct Transcript {
     pub user: Option<String>,
 }
 
-impl Talker {
+impl Conversations {
     pub async fn voice_session(
         &self,
         actor: &Arc<Actor>,

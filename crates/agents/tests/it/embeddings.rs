@@ -158,13 +158,13 @@ async fn a_missing_vector_is_made_later_and_one_text_that_is_refused_holds_up_no
     stand_in.is(Mood::Breaks);
     world.say("t", "Remember that I like tea").await;
     world.say("t", TELL).await;
-    assert_eq!(world.talker.make_vectors().await.unwrap(), 0);
+    assert_eq!(world.conversations.make_vectors().await.unwrap(), 0);
     assert!(unembedded(&world, "toy").await);
     stand_in.is(Mood::Picky);
     embedded(&world).await;
     assert_eq!(retrieval(&world.say("t", ASK).await), (1, Some("hybrid")));
     let asked = stand_in.asked();
-    assert_eq!(world.talker.make_vectors().await.unwrap(), 0);
+    assert_eq!(world.conversations.make_vectors().await.unwrap(), 0);
     assert_eq!(stand_in.asked(), asked, "nothing is left to be made");
     assert!(unembedded(&world, "wide").await, "another model has looked at nothing yet");
 }
@@ -172,7 +172,7 @@ async fn a_missing_vector_is_made_later_and_one_text_that_is_refused_holds_up_no
 /// Waits until every memory has been looked at, by this call or by whoever was at it already.
 async fn embedded(world: &World) {
     let made = async || {
-        world.talker.make_vectors().await.unwrap();
+        world.conversations.make_vectors().await.unwrap();
         !unembedded(world, "toy").await
     };
     until("every memory has its vector", made).await;
@@ -212,7 +212,7 @@ async fn what_a_sitting_leaves_gets_its_vectors_by_itself() {
 async fn an_incognito_conversation_has_its_vectors_in_its_own_store() {
     let stand_in = StandIn::start().await;
     let world = stand_in.world();
-    let id = world.talker.open(&world.me, "t", Some(MemoryMode::Incognito)).await.unwrap();
+    let id = world.conversations.open(&world.me, "t", Some(MemoryMode::Incognito)).await.unwrap();
     world.say("t", TELL).await;
     embedded(&world).await;
     assert_eq!(retrieval(&world.say("t", ASK).await), (1, Some("hybrid")));

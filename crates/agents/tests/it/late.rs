@@ -14,13 +14,14 @@ use crate::talk::World;
 async fn a_turn_that_has_lost_its_conversation_keeps_nothing() {
     let (world, mut gate) = World::gated(false);
     let id = world.open("t").await;
-    let taken = world.talker.post(&world.me, &id, Post::text("I live in Graz").unwrap(), None).await.unwrap();
+    let taken =
+        world.conversations.post(&world.me, &id, Post::text("I live in Graz").unwrap(), None).await.unwrap();
     gate.begins().await;
     // Nobody has heard of the turn for longer than it may be silent, and somebody else goes on.
     world.clock.advance(Duration::from_secs(3_600));
     assert_eq!(world.engine.sweep().await.unwrap().leases_lost, 1);
     gate.let_go();
-    let lost = world.talker.reply_to(&world.me, taken).await.unwrap_err();
+    let lost = world.conversations.reply_to(&world.me, taken).await.unwrap_err();
     assert_eq!(lost.code(), "fenced");
     let session = world.engine.session(&world.me, &id).await.unwrap();
     assert!(session.head.claim.is_none(), "{session:?}");

@@ -20,8 +20,8 @@ async fn told(url: &str) -> (World, VoiceBriefing) {
     let realtime = Some(Arc::new(Realtime::new(&settings).unwrap()));
     let settings = Settings { realtime, instructions: "Be brief.".to_owned(), ..Settings::default() };
     let world = World::set(BTreeMap::new(), "eliza", settings);
-    let id = world.talker.open(&world.me, "t", None).await.unwrap();
-    let told = world.talker.voice_session(&world.me, &id, None).await.unwrap();
+    let id = world.conversations.open(&world.me, "t", None).await.unwrap();
+    let told = world.conversations.voice_session(&world.me, &id, None).await.unwrap();
     (world, told)
 }
 
@@ -39,7 +39,7 @@ async fn a_spoken_conversation_gets_a_secret_and_never_the_key() {
         body,
         json!({"session": {"type": "realtime", "model": "speech", "instructions": "Be brief."}})
     );
-    let shown = format!("{told:?} {:?} {:?}", world.talker, world.log("t").await);
+    let shown = format!("{told:?} {:?} {:?}", world.conversations, world.log("t").await);
     assert!(!shown.contains(KEY) && !shown.contains("ek_short"), "{shown}");
 }
 

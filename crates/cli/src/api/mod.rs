@@ -11,7 +11,7 @@ use std::sync::Arc;
 use reqwest::Url;
 use sederunt::{Place, Sederunt, TenantId};
 use sederunt_agents::executor::Kit;
-use sederunt_agents::teacher::Teacher;
+use sederunt_agents::lesson_writer::LessonWriter;
 use sederunt_server::client::{Client, Error};
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -143,7 +143,7 @@ impl ApiClient {
                     open.store.index_now().await?;
                     self.client().await?
                 }
-                Some(Worker::Teacher) => &open.client_that_teaches().await?,
+                Some(Worker::LessonWriter) => &open.client_that_teaches().await?,
                 Some(Worker::Executor) => {
                     open.declare_models();
                     self.client().await?
@@ -191,7 +191,7 @@ impl OpenStore {
     /// The same with the models that draw lessons, once those are drawn that a running server would have drawn by now.
     async fn client_that_teaches(&self) -> Result<Client> {
         let kit = Arc::new(agents::kit(&self.config)?);
-        Teacher::new(self.store.engine().clone(), kit.clone()).finalize_silent().await?;
+        LessonWriter::new(self.store.engine().clone(), kit.clone()).finalize_silent().await?;
         self.client_with(Some(kit))
     }
 }

@@ -25,7 +25,7 @@ use crate::context::{estimate, untrusted};
 /// Characters of a tool's result that are repeated.
 const REPORT_CHARS_MAX: usize = 300;
 
-/// The talker.
+/// The rule-based model.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Eliza;
 

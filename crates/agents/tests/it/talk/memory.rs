@@ -139,9 +139,9 @@ async fn nothing_is_kept_of_a_sitting_in_which_somebody_said_so() {
 #[tokio::test]
 async fn an_incognito_conversation_works_and_is_in_no_list() {
     let world = World::new();
-    let id = world.talker.open(&world.me, "secret", Some(MemoryMode::Incognito)).await.unwrap();
+    let id = world.conversations.open(&world.me, "secret", Some(MemoryMode::Incognito)).await.unwrap();
     let taken = world
-        .talker
+        .conversations
         .post(&world.me, &id, post("Remember that I live in Graz", OnBusy::Queue, Some("alice")), None)
         .await
         .unwrap();
@@ -152,7 +152,7 @@ async fn an_incognito_conversation_works_and_is_in_no_list() {
     let query =
         sederunt_core::session::query::SessionQuery::of(sederunt_core::session::query::TypeFilter::All, 10);
     assert!(world.engine.sessions(&world.me, query).await.unwrap().items.is_empty());
-    let other = world.talker.open(&world.me, "secret", Some(MemoryMode::Local)).await.unwrap_err();
+    let other = world.conversations.open(&world.me, "secret", Some(MemoryMode::Local)).await.unwrap_err();
     assert_eq!(other.code(), "type_mismatch");
 }
 
@@ -198,7 +198,7 @@ async fn looking_back_reads_the_oldest_first_and_goes_on_where_it_stopped() {
     }
     let (mut read, mut to) = (0, 0);
     for _ in 0..20 {
-        let done = world.talker.checkpoint(&world.me, &id).await.unwrap();
+        let done = world.conversations.checkpoint(&world.me, &id).await.unwrap();
         if !done.ran {
             break;
         }
@@ -231,7 +231,7 @@ async fn a_crisis_is_answered_in_the_language_of_its_words() {
 #[tokio::test]
 async fn an_incognito_conversation_remembers_until_one_leaves() {
     let world = World::new();
-    world.talker.open(&world.me, "secret", Some(MemoryMode::Incognito)).await.unwrap();
+    world.conversations.open(&world.me, "secret", Some(MemoryMode::Incognito)).await.unwrap();
     let reply = world.say("secret", "Remember that I live in Graz").await;
     assert_eq!(reply.text, "I will remember that until you leave.");
 }

@@ -112,8 +112,8 @@ async fn a_spoken_turn_is_written_down_once_and_ends_like_any_other() {
         external_id: "turn-1".to_owned(),
         user: None,
     };
-    let first = world.talker.voice_turn(&world.me, &id, said()).await.unwrap();
-    let again = world.talker.voice_turn(&world.me, &id, said()).await.unwrap();
+    let first = world.conversations.voice_turn(&world.me, &id, said()).await.unwrap();
+    let again = world.conversations.voice_turn(&world.me, &id, said()).await.unwrap();
     assert_eq!((first.repeated, again.repeated, first.sequence), (false, true, again.sequence));
     let standing = world.engine.standing(&world.me, &id).await.unwrap();
     assert_eq!(standing.talk.sitting.unwrap().turns, 1);

@@ -8,7 +8,7 @@ use sederunt_agents::executor::Kit;
 use sederunt_agents::model::Model;
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::end::{EndWish, Ending};
-use sederunt_agents::talk::{AcceptedMessage, Settings, Talker, TurnReply};
+use sederunt_agents::talk::{AcceptedMessage, Conversations, Settings, TurnReply};
 use sederunt_core::access::Actor;
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, Post};
@@ -35,7 +35,7 @@ pub struct World {
     pub private: Arc<OnceLock<Arc<dyn Store>>>,
     pub clock: Arc<SystemClock>,
     pub me: Arc<Actor>,
-    pub talker: Talker,
+    pub conversations: Conversations,
 }
 
 impl World {
@@ -60,12 +60,12 @@ impl World {
         kit.named = named;
         kit.default_model = default_model.to_owned();
         kit.retries.attempts_max = 1;
-        let talker = Talker::new(engine.clone(), Arc::new(kit), settings);
-        Self { engine, store, private, clock, me: Arc::new(Actor::local(SourceKind::Api)), talker }
+        let conversations = Conversations::new(engine.clone(), Arc::new(kit), settings);
+        Self { engine, store, private, clock, me: Arc::new(Actor::local(SourceKind::Api)), conversations }
     }
 
     pub async fn open(&self, thread: &str) -> SessionId {
-        self.talker.open(&self.me, thread, None).await.unwrap()
+        self.conversations.open(&self.me, thread, None).await.unwrap()
     }
 
     /// Says something and waits for the answer.
@@ -75,21 +75,21 @@ impl World {
 
     pub async fn say_as(&self, thread: &str, text: &str, user: Option<&str>) -> Result<TurnReply, Error> {
         let id = self.open(thread).await;
-        let taken = self.talker.post(&self.me, &id, post(text, OnBusy::Queue, user), None).await?;
+        let taken = self.conversations.post(&self.me, &id, post(text, OnBusy::Queue, user), None).await?;
         self.reply(taken).await
     }
 
     pub async fn post(&self, id: &SessionId, text: &str, on_busy: OnBusy) -> AcceptedMessage {
-        self.talker.post(&self.me, id, post(text, on_busy, None), None).await.unwrap()
+        self.conversations.post(&self.me, id, post(text, on_busy, None), None).await.unwrap()
     }
 
     pub async fn reply(&self, taken: AcceptedMessage) -> Result<TurnReply, Error> {
-        tokio::time::timeout(SOON, self.talker.reply_to(&self.me, taken)).await.unwrap()
+        tokio::time::timeout(SOON, self.conversations.reply_to(&self.me, taken)).await.unwrap()
     }
 
     pub async fn end(&self, thread: &str, rating: Option<Label>) -> Ending {
         let wish = EndWish { rating, source: RatingSource::ApiEnd, modality: Modality::Text, discard: false };
-        self.talker.end(&self.me, &SessionId::stored(thread), wish).await.unwrap()
+        self.conversations.end(&self.me, &SessionId::stored(thread), wish).await.unwrap()
     }
 
     pub async fn log(&self, thread: &str) -> Vec<Event> {

@@ -10,7 +10,7 @@ use sederunt_agents::executor::kit::Means;
 use sederunt_agents::model::scripted::Scripted;
 use sederunt_agents::model::{DeltaSink, Message, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::{AcceptedMessage, Settings, Talker, TurnReply};
+use sederunt_agents::talk::{AcceptedMessage, Conversations, Settings, TurnReply};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::Approval;
 use sederunt_core::approval::decide::Decision;
@@ -64,8 +64,8 @@ pub struct World {
     pub clock: Arc<SystemClock>,
     pub me: Arc<Actor>,
     pub model: Arc<Watched>,
-    pub node: Talker,
-    pub other: Talker,
+    pub node: Conversations,
+    pub other: Conversations,
 }
 
 pub fn tool(name: &str, url: &str, more: &str) -> String {
@@ -91,8 +91,8 @@ impl World {
         kit.retries.attempts_max = 1;
         kit.means.insert(me.tenant.clone(), means);
         let kit = Arc::new(kit);
-        let talker = || Talker::new(engine.clone(), kit.clone(), Settings::default());
-        let (node, other) = (talker(), talker());
+        let conversations = || Conversations::new(engine.clone(), kit.clone(), Settings::default());
+        let (node, other) = (conversations(), conversations());
         let world = Self { engine, store, clock, me, model, node, other };
         let text =
             format!(r#"{{"slug":"a","name":"A","model":"{MODEL}","tools":[{}]{more}}}"#, tools.join(","));
@@ -134,9 +134,9 @@ impl World {
 
     /// Says something on a runtime that can be ended with everything on it.
     pub fn say_elsewhere(&self, text: &'static str) -> tokio::runtime::Runtime {
-        let (talker, me) = (self.node.clone(), self.me.clone());
+        let (conversations, me) = (self.node.clone(), self.me.clone());
         elsewhere(async move {
-            talker.post(&me, &id(), said(text, OnBusy::Queue), None).await.unwrap();
+            conversations.post(&me, &id(), said(text, OnBusy::Queue), None).await.unwrap();
         })
     }
 
@@ -161,7 +161,7 @@ impl World {
     }
 
     /// Lets a node go on, and waits until it has nothing left to do.
-    pub async fn go_on(&self, node: &Talker) {
+    pub async fn go_on(&self, node: &Conversations) {
         node.go_on(&self.me.tenant, &id());
         node.drain(SOON).await;
         assert_eq!(self.session().await.head.status, Status::Idle);
