@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sederunt::Timestamp;
 use sederunt_core::clock::{Clock, SystemClock};
-use sederunt_store::sqlite::inspect::{self, SqliteInspection, SIDE_FILES, SideFile};
+use sederunt_store::sqlite::inspect::{self, SIDE_FILES, SideFile, SqliteInspection};
 
 use super::{Finding, schema_finding};
 use crate::api::beside::{self, Holder};
