@@ -221,7 +221,7 @@ pub async fn make_sessions(engine: &Engine, count: usize, wish: impl Fn(usize) -
         for &nth in some {
             let wish = wish(nth);
             let id = SessionId::parse_new(wish.id.as_deref().context("an unnamed session")?)?;
-            let new = decide::open(&actor, id, wish)?;
+            let new = decide::open(&actor, id, wish, &sederunt_core::ids::RandomIds)?;
             let events = vec![decide::created_event(&new)?];
             change = change.part(ChangePart {
                 on: PartTarget::New(Box::new(new)),

@@ -327,7 +327,7 @@ async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Resu
         for &n in some {
             let wish = subject::talk(n);
             let id = SessionId::parse_new(&subject::name(n))?;
-            let new = decide::open(&owner, id.clone(), wish)?;
+            let new = decide::open(&owner, id.clone(), wish, &sederunt_core::ids::RandomIds)?;
             let events = vec![decide::created_event(&new)?];
             let sitting = Sitting {
                 number: 1,

@@ -58,7 +58,7 @@ impl Engine {
         let Some(plan) = sitting::end(session, talk, why, arc, summary, records, now)? else {
             return Ok(None);
         };
-        match self.sessions.commit(change_from_plan(session, &plan)).await {
+        match self.try_commit(change_from_plan(session, &plan)).await {
             Ok(_) => Ok(Some(plan.talk)),
             Err(Refusal::Stale) => Ok(None),
             Err(Refusal::Rejected(error)) => Err(error),
@@ -110,7 +110,7 @@ impl Engine {
     ) -> Result<bool> {
         let opaque = self.opaque().await?;
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (session, mut talk) = self.conversation(actor, Verb::Read, id).await?;
                     let now = self.tenant.now().await?;
@@ -124,7 +124,7 @@ impl Engine {
                     }
                     let incognito = session.details.memory_mode == MemoryMode::Incognito;
                     let rating = Rating {
-                        id: uuid::Uuid::new_v4(),
+                        id: self.ids.unordered(),
                         session_id_opaque: opaque.of(&actor.tenant, session.id.as_str()),
                         user_id_or_null: user.filter(|_| !incognito).map(UserId::stored),
                         recorded_at: now,
@@ -135,11 +135,11 @@ impl Engine {
                         schema_version: RATING_SCHEMA_VERSION,
                     };
                     let change = talk_change(&session, talk).record(Record::AddRating(Box::new(rating)));
-                    Ok(Decided::Change(Box::new(change)))
+                    Ok(Decided::change(change))
                 })
             })
             .await?;
-        Ok(matches!(done, CommandOutcome::Done(_)))
+        Ok(matches!(done, CommandOutcome::Done(..)))
     }
 
     /// Stores what looking back over a conversation found, up to a message. Returns what was written.
@@ -149,24 +149,26 @@ impl Engine {
         id: &SessionId,
         found: LookbackResult,
     ) -> Result<Vec<&'static str>> {
-        let wrote = parking_lot::Mutex::new(Vec::new());
-        self.settle_on(|| {
-            Box::pin(async {
-                let (session, talk) = self.sitting(actor, id).await?;
-                let now = self.tenant.now().await?;
-                if turn::runs(&session, now) {
-                    return Err(Conflict::SessionBusy.into());
-                }
-                if talk.looked_back_to >= found.to {
-                    return Ok(Decided::Nothing(()));
-                }
-                let plan = look_back(&session, &talk, &found)?;
-                *wrote.lock() = plan.1;
-                Ok(Decided::Change(Box::new(change_from_plan(&session, &plan.0))))
+        let done = self
+            .decide_and_commit(|| {
+                Box::pin(async {
+                    let (session, talk) = self.sitting(actor, id).await?;
+                    let now = self.tenant.now().await?;
+                    if turn::runs(&session, now) {
+                        return Err(Conflict::SessionBusy.into());
+                    }
+                    if talk.looked_back_to >= found.to {
+                        return Ok(Decided::Nothing(()));
+                    }
+                    let (plan, wrote) = look_back(&session, &talk, &found)?;
+                    Ok(Decided::Change(Box::new(change_from_plan(&session, &plan)), wrote))
+                })
             })
-        })
-        .await?;
-        Ok(wrote.into_inner())
+            .await?;
+        match done {
+            CommandOutcome::Done(_, wrote) => Ok(wrote),
+            CommandOutcome::Nothing(()) => Ok(Vec::new()),
+        }
     }
 
     /// How this installation names sessions in records that must not lead back to them.

@@ -65,7 +65,8 @@ fn message(text: &str) -> NewEvent {
 
 fn new_session(name: &str) -> ChangePart {
     let wish = OpenSession { session_type: Some(SessionType::Mixed), ..OpenSession::default() };
-    let new = decide::open(&Actor::local(SourceKind::Api), id(name), wish).unwrap();
+    let new =
+        decide::open(&Actor::local(SourceKind::Api), id(name), wish, &sederunt_core::ids::RandomIds).unwrap();
     ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 

@@ -4,18 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
+use sederunt_core::ids::RandomIds;
 use sederunt_core::json::Json;
 use sederunt_core::session::query::{SessionQuery, TypeFilter};
-use sederunt_core::session::source::Company;
-use sederunt_core::session::{
-    Details, Head, MemoryMode, Session, SessionSource, SessionType, SourceKind, Status,
-};
+use sederunt_core::session::{Details, Head, Session, SessionSource, SessionType, SourceKind, Status};
 use sederunt_core::store::{
     Change, ChangePart, CommitResult, Guard, IdemKey, KeyNote, NewSession, PartResult, PartTarget, Refusal,
     SearchQuery, Update, Write,
 };
 use sederunt_core::work::{ClaimOrder, ClaimedRun};
-use sederunt_core::{Actor, CredentialId, Incarnation, Role, SessionId, Timestamp, UserId};
+use sederunt_core::{Actor, CredentialId, Incarnation, Role, SessionId, UserId};
 use smallvec::smallvec;
 
 use crate::stores::TestStore;
@@ -41,67 +39,11 @@ pub fn json(text: &str) -> Json {
 
 /// An idle talk session, changed as the test needs it.
 pub fn a_session(name: &str, adjust: impl FnOnce(&mut NewSession)) -> NewSession {
-    let unset = Timestamp::default();
+    let incarnation = Incarnation::drawn(&RandomIds);
     let mut new = NewSession {
         id: id(name),
-        head: Head {
-            incarnation: Incarnation::generate(),
-            session_type: SessionType::Mixed,
-            is_talk: true,
-            is_bridge: false,
-            is_external: false,
-            is_group: false,
-            holder: None,
-            status: Status::Idle,
-            inactive: false,
-            version: 1,
-            last_sequence: 0,
-            last_at: unset,
-            message_count: 0,
-            bytes: 0,
-            turn_count: 0,
-            turn: None,
-            preview: None,
-            described: false,
-            claim: None,
-            epoch: 0,
-            attempts: 0,
-            stop_requested: false,
-            priority: 0,
-            deadline_at: None,
-        },
-        details: Details {
-            source: SessionSource {
-                kind: SourceKind::Api,
-                interactive: false,
-                platform: None,
-                trigger_id: None,
-                company: Company::Direct,
-            },
-            metadata: Json::empty_object(),
-            task_id: None,
-            agent_slug: None,
-            entity_id: None,
-            parent_id: None,
-            root_id: None,
-            retry_of: None,
-            title: None,
-            description: None,
-            description_source: None,
-            working_memory: None,
-            input: None,
-            draft_values: None,
-            run: None,
-            result: None,
-            usage: None,
-            error_message: None,
-            end_reason: None,
-            memory_mode: MemoryMode::Local,
-            is_anonymous: false,
-            created_at: unset,
-            started_at: None,
-            completed_at: None,
-        },
+        head: Head { is_talk: true, ..Head::blank(incarnation, SessionType::Mixed, Status::Idle, None) },
+        details: Details::blank(SessionSource::direct(SourceKind::Api, false)),
         participants: Vec::new(),
         fork_of: None,
     };

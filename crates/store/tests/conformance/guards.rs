@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sederunt_core::access::ShareAccess;
 use sederunt_core::event::{EventType, Kinds};
+use sederunt_core::ids::RandomIds;
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::store::{
     AppendRule, ClaimChange, Fence, Guard, NewSession, Record, Refusal, Update, Write,
@@ -45,7 +46,12 @@ async fn each_condition_is_judged_alone(store: &TestStore) {
     let cases: Vec<(&str, Guard, &str, &str)> = vec![
         ("nothing", none(), "ok", "ok"),
         ("incarnation", Guard { incarnation: Some(head.incarnation), ..none() }, "ok", "ok"),
-        ("another life", Guard { incarnation: Some(Incarnation::generate()), ..none() }, "stale", "stale"),
+        (
+            "another life",
+            Guard { incarnation: Some(Incarnation::drawn(&RandomIds)), ..none() },
+            "stale",
+            "stale",
+        ),
         ("version", Guard { version: Some(head.version), ..none() }, "ok", "ok"),
         ("an older version", Guard { version: Some(head.version - 1), ..none() }, "stale", "stale"),
         ("a newer version", Guard { version: Some(head.version + 1), ..none() }, "stale", "stale"),

@@ -24,11 +24,11 @@ use sederunt_core::approval::{self, Approval};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::definitions::{self, DefinitionDoc};
 use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
-use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
+use sederunt_core::ids::{CredentialId, Incarnation, RandomIds, SessionId, TenantId};
 use sederunt_core::json::Json;
 use sederunt_core::live::Hub;
 use sederunt_core::people::Audit;
-use sederunt_core::session::{Details, Head, MemoryMode, SessionSource, SessionType, SourceKind, Status};
+use sederunt_core::session::{Details, Head, SessionSource, SessionType, SourceKind, Status};
 use sederunt_core::store::{
     Change, ChangePart, CommitResult, Guard, IdemKey, NewSession, PartTarget, Record, Refusal, Store, Write,
 };
@@ -139,60 +139,14 @@ fn tenant(text: &str) -> TenantId {
 }
 
 fn session(name: &str) -> NewSession {
-    let unset = Timestamp::default();
+    let incarnation = Incarnation::drawn(&RandomIds);
     NewSession {
         id: id(name),
-        head: Head {
-            incarnation: Incarnation::generate(),
-            session_type: SessionType::Mixed,
-            is_talk: true,
-            is_bridge: false,
-            is_external: false,
-            is_group: false,
-            holder: None,
-            status: Status::Idle,
-            inactive: false,
-            version: 1,
-            last_sequence: 0,
-            last_at: unset,
-            message_count: 0,
-            bytes: 0,
-            turn_count: 0,
-            turn: None,
-            preview: None,
-            described: false,
-            claim: None,
-            epoch: 0,
-            attempts: 0,
-            stop_requested: false,
-            priority: 0,
-            deadline_at: None,
-        },
+        head: Head { is_talk: true, ..Head::blank(incarnation, SessionType::Mixed, Status::Idle, None) },
         details: Details {
-            source: SessionSource::direct(SourceKind::Api, false),
             metadata: Json::stored("{\"a\":1}"),
-            task_id: None,
-            agent_slug: None,
-            entity_id: None,
-            parent_id: None,
-            root_id: None,
-            retry_of: None,
             title: Some("a title".into()),
-            description: None,
-            description_source: None,
-            working_memory: None,
-            input: None,
-            draft_values: None,
-            run: None,
-            result: None,
-            usage: None,
-            error_message: None,
-            end_reason: None,
-            memory_mode: MemoryMode::Local,
-            is_anonymous: false,
-            created_at: unset,
-            started_at: None,
-            completed_at: None,
+            ..Details::blank(SessionSource::direct(SourceKind::Api, false))
         },
         participants: vec![sederunt_core::UserId::stored("ann")],
         fork_of: None,

@@ -27,7 +27,8 @@ fn pending(name: &str) -> ChangePart {
         status: Some(Status::Pending),
         ..OpenSession::default()
     };
-    let new = decide::open(&Actor::local(SourceKind::Api), id(name), wish).unwrap();
+    let new =
+        decide::open(&Actor::local(SourceKind::Api), id(name), wish, &sederunt_core::ids::RandomIds).unwrap();
     ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 
