@@ -308,7 +308,7 @@ fn tls_refusal(error: tokio_postgres::Error) -> Fault {
     }
 }
 
-/// What stands in the way of a handshake, and what to do about it.
+/// Why a handshake failed, and what the operator can do about it.
 fn handshake_fault(refused: &rustls::Error) -> &'static str {
     let rustls::Error::InvalidCertificate(reason) = refused else {
         return "the database and this program could not agree on TLS: the database must offer TLS 1.2 or 1.3 with a cipher that is still \

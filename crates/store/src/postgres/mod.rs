@@ -18,9 +18,9 @@
 //! costs one more per connection, and the number of a tenant is asked for every five seconds. More than 24 statements are
 //! sent in portions. The role `append` may not read content, add `human.*` events or see share links.
 //!
-//! All ways call one `judge::judge`, which applies core's rules to a head, and lock heads in the order of their keys. After
-//! the commit, `Context::publish` (`tx`) tells the hub of this node, the other nodes and the indexer, and then the callers are
-//! acknowledged.
+//! The four ways of changes call one `judge::judge`, which applies core's rules to a head; a claim is judged by core's
+//! `HandOut`. All of them lock heads in the order of their keys. After the commit, `Context::publish` (`tx`) tells the hub of this
+//! node, the other nodes and the indexer, and then the callers are acknowledged.
 //!
 //! # The other parts
 //!

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_with_the_key_has_sealed_is_refused() {
+    fn what_was_not_sealed_with_the_key_is_refused() {
         let payload = WakeSealer::new(&secret(1)).unwrap().seal("w").unwrap();
         let mut bent = BASE64.decode(&payload).unwrap();
         *bent.last_mut().unwrap() ^= 1;

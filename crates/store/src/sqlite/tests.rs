@@ -322,7 +322,7 @@ async fn a_directory_is_opened_once_at_a_time() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_files_are_nobody_elses_to_read() {
+async fn no_other_user_may_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();

@@ -12,7 +12,7 @@ use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
-    a_reader_sees_every_sequence_once_whoever_appends,
+    a_reader_sees_every_sequence_once_from_every_appender,
     decisions_and_appends_at_once_are_seen_in_order,
     an_acknowledged_event_is_already_with_the_reader,
     a_refused_or_repeated_append_is_not_announced,
@@ -53,7 +53,7 @@ pub async fn follow(store: &TestStore, name: &str, mut reader: LogReader, upto: 
     (seen, reads)
 }
 
-async fn a_reader_sees_every_sequence_once_whoever_appends(store: &TestStore) {
+async fn a_reader_sees_every_sequence_once_from_every_appender(store: &TestStore) {
     const SESSIONS: usize = 8;
     const EVENTS: u64 = 8 * 12;
     let mut readers = tokio::task::JoinSet::new();

@@ -23,7 +23,7 @@ on_each_store! {
     making_and_suspending_a_tenant_leaves_a_trail,
     the_same_names_in_two_tenants_never_meet,
     a_claim_takes_nothing_from_another_tenant,
-    people_of_one_tenant_are_nobody_in_another,
+    people_of_one_tenant_are_unknown_in_another,
     a_deleted_tenant_takes_everything_with_it,
     a_tenant_made_again_meets_nothing_of_its_past;
     durable: a_deleted_tenant_leaves_no_row_behind,
@@ -122,7 +122,7 @@ async fn a_claim_takes_nothing_from_another_tenant(store: &TestStore) {
     assert_eq!(other.claim_one("s", "key").await.session.tenant, other.tenant);
 }
 
-async fn people_of_one_tenant_are_nobody_in_another(store: &TestStore) {
+async fn people_of_one_tenant_are_unknown_in_another(store: &TestStore) {
     let other = store.tenant_named("other").await;
     let now = store.now().await.unwrap();
     for tenant in [store, &other] {

@@ -78,7 +78,7 @@ async fn each_budget_is_refused_by_its_name_and_deletion_frees_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_incognito_session_is_deleted_when_nobody_comes_back_to_it() {
+async fn an_incognito_session_is_deleted_when_no_user_comes_back_to_it() {
     let world = world().await;
     let ann = world.actor(Role::Member, "ann");
     open(&world, &ann, "left").await.unwrap();

@@ -23,7 +23,7 @@ on_both_stores!(
     a_turn_waits_for_leave_as_long_as_it_may_and_no_longer,
     a_message_during_the_wait_has_a_turn_of_its_own,
     opposite_decisions_about_a_call_have_one_effect_and_one_node_goes_on,
-    whoever_is_quicker_decides_stops_or_gives_up,
+    the_quicker_caller_decides_stops_or_gives_up,
     a_decision_outlives_the_node_that_took_it_and_the_one_that_went_on,
 );
 
@@ -150,7 +150,7 @@ async fn opposite_decisions_about_a_call_have_one_effect_and_one_node_goes_on(wo
     }
 }
 
-async fn whoever_is_quicker_decides_stops_or_gives_up(world: &World) {
+async fn the_quicker_caller_decides_stops_or_gives_up(world: &World) {
     let node = world.other_node().await;
     let mut won = [0; 2];
     for round in 0..20 {

@@ -28,8 +28,8 @@ pub(in crate::postgres) async fn run(context: &Context, jobs: &[AppendJob]) -> V
     let mut answers: Vec<Option<CommitAnswer>> = jobs.iter().map(|_| None).collect();
     let judged: HashSet<usize> = optimistic.indexes().collect();
     let rest: Vec<usize> = (0..jobs.len()).filter(|at| !judged.contains(at)).collect();
-    let (kept, looked) = join(optimistic.run(context), commit_some_locked(context, jobs, &rest)).await;
-    for (at, answer) in kept.into_iter().chain(looked) {
+    let (cached, locked) = join(optimistic.run(context), commit_some_locked(context, jobs, &rest)).await;
+    for (at, answer) in cached.into_iter().chain(locked) {
         answers[at] = Some(answer);
     }
     let left: Vec<usize> = (0..jobs.len()).filter(|at| answers[*at].is_none()).collect();

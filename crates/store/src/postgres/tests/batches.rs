@@ -126,7 +126,7 @@ async fn what_a_browser_records_and_what_a_share_link_sends_is_not_batched() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn appends_of_a_session_keep_their_order_while_the_lanes_change() {
+async fn appends_of_a_session_keep_their_order_while_the_queues_change() {
     const SESSIONS: usize = 20;
     const EACH: usize = 60;
     with_store(async |scene| {

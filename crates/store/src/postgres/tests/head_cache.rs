@@ -125,7 +125,7 @@ async fn a_row_that_others_have_written_is_looked_at_and_disturbs_no_neighbour()
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_or_kept_out_by_what_was_so_before() {
+async fn no_caller_is_let_in_or_kept_out_by_a_stale_head() {
     with_sessions(&["s"], async |scene| {
         let admin = scene.admin().await;
         let unclaimed = known(scene, "s").unwrap();
@@ -205,7 +205,7 @@ fn a_head_is_taken_once_and_forgotten_on_demand() {
 }
 
 #[test]
-fn what_nobody_has_asked_for_goes_when_there_are_many() {
+fn unused_heads_are_dropped_when_there_are_many() {
     let heads = HeadCache::default();
     heads.put((0..=HEADS_MIN).map(|n| (named(n), some_head())));
     let asked = heads.take([&named(0)]).remove(0).unwrap();

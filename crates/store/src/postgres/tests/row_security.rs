@@ -332,7 +332,7 @@ async fn a_removed_tenant_leaves_no_row() {
 }
 
 #[tokio::test]
-async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_whoever_has_it() {
+async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_its_bearer() {
     with_store(async |scene| {
         let tk = scene.tenant_named("ours").await;
         let mut new = session("s");

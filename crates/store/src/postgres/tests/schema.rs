@@ -141,7 +141,7 @@ async fn an_address_or_schema_that_cannot_be_is_refused_with_its_field() {
 }
 
 #[tokio::test]
-async fn nobody_to_connect_to_is_unavailable() {
+async fn a_database_that_cannot_be_reached_is_unavailable() {
     let options = PostgresOptions::new("postgres://postgres@127.0.0.1:1/postgres", Arc::default());
     assert_eq!(PostgresStore::open(options).await.unwrap_err().code(), "unavailable");
 }

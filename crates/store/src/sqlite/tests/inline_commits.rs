@@ -21,7 +21,7 @@ fn this_thread() -> Option<String> {
 }
 
 #[tokio::test]
-async fn whoever_comes_alone_writes_on_its_own_thread() {
+async fn a_lone_caller_writes_on_its_own_thread() {
     let store = in_memory();
     assert_eq!(store.written_by().await, this_thread());
     assert_eq!(store.written_by().await, this_thread());
@@ -82,7 +82,7 @@ async fn a_quiet_log_is_written_over_instead_of_growing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_is_served_at_a_free_desk_and_waits_for_nobody_at_a_taken_one() {
+async fn a_read_uses_an_idle_writer_and_does_not_wait_for_a_busy_one() {
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
     store.made("s").await;

@@ -33,7 +33,7 @@ fn pending(name: &str) -> ChangePart {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn opening_ends_the_claims_of_the_dead_process_and_of_nobody_else() {
+async fn opening_ends_the_claims_of_the_dead_process_and_no_others() {
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
     let holders = [

@@ -146,7 +146,7 @@ async fn a_crash_between_the_files_loses_and_doubles_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_carries_over_what_nobody_has_carried_over_yet() {
+async fn a_read_copies_what_is_still_in_the_outbox() {
     let store = in_memory();
     store.left_behind(Change { records: records(), ..Change::new(tenant()) }).await;
     assert!(store.side_files.is_behind());
@@ -158,7 +158,7 @@ async fn a_read_carries_over_what_nobody_has_carried_over_yet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_is_carried_over_without_a_reader() {
+async fn a_commit_is_copied_to_its_side_file_without_a_reader() {
     let store = in_memory();
     store.commit(Change { records: records(), ..Change::new(tenant()) }).await.unwrap();
     store.until(|store| !store.side_files.is_behind()).await;
