@@ -4,6 +4,7 @@
 //! the answer of a missing id; only a caller who may read a session learns that it may not do more.
 
 use crate::error::{Error, Result};
+use crate::event::{Event, MESSAGE_TYPES};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
 use crate::session::{Session, SourceKind};
 
@@ -264,6 +265,70 @@ pub const RIGHTS: &[(Verb, [Right; 6])] = {
         (Verb::Operate, [No, No, No, No, No, No]),
     ]
 };
+
+/// What a reader is shown of a session that it may read, and beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadExtent {
+    pub events: EventView,
+    /// Every column of the session's row; otherwise its id, title, status, result and last sequence.
+    pub whole_row: bool,
+    /// How its sittings were rated.
+    pub ratings: bool,
+    /// Lists of sessions, search results and hints.
+    pub lists: bool,
+}
+
+/// How much of an event its reader may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventView {
+    Full,
+    /// Messages, without their metadata, author and ids.
+    Shared,
+}
+
+impl ReadExtent {
+    /// A share link is for readers outside the tenant: it shows what was said in its session, and nothing of the people
+    /// and programs behind it.
+    pub const fn of(role: Role) -> Self {
+        match role {
+            Role::Owner | Role::Member | Role::Guest | Role::Worker | Role::Channel => {
+                Self { events: EventView::Full, whole_row: true, ratings: true, lists: true }
+            }
+            Role::Share => Self { events: EventView::Shared, whole_row: false, ratings: false, lists: false },
+        }
+    }
+}
+
+impl EventView {
+    /// The event types that are shown. `None`: all of them.
+    pub const fn types(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Full => None,
+            Self::Shared => Some(&MESSAGE_TYPES),
+        }
+    }
+
+    /// Whether an event is shown at all.
+    pub fn shows(self, event: &Event) -> bool {
+        self.types().is_none_or(|types| types.contains(&event.kind.as_str()))
+    }
+}
+
+/// Checks that the caller is shown lists.
+pub fn check_lists(actor: &Actor) -> Result<()> {
+    match ReadExtent::of(actor.role).lists {
+        true => Ok(()),
+        false => Err(Error::denied("a share link opens one session, not lists")),
+    }
+}
+
+/// Checks that the caller is shown the ratings of a session that it may read.
+pub fn check_ratings(actor: &Actor) -> Result<()> {
+    match ReadExtent::of(actor.role).ratings {
+        true => Ok(()),
+        false => Err(Error::denied("a share link shows no ratings")),
+    }
+}
 
 /// The cell of the rights table.
 pub fn right(role: Role, verb: Verb) -> Right {
@@ -536,5 +601,38 @@ mod tests {
         assert_eq!(Role::Owner.lower(Role::Guest), Role::Guest);
         assert_eq!(Role::Guest.lower(Role::Owner), Role::Guest);
         assert_eq!(Role::Member.lower(Role::Member), Role::Member);
+    }
+
+    #[test]
+    fn a_share_link_shows_messages_of_its_session_and_nothing_else() {
+        let of = |kind: &str| Event {
+            session_id: SessionId::stored("s"),
+            sequence: 1,
+            kind: crate::event::EventType::parse(kind).unwrap(),
+            content: None,
+            metadata: None,
+            subthread_id: None,
+            external_event_id: None,
+            turn: None,
+            author: None,
+            at: crate::time::Timestamp::default(),
+        };
+        for role in Role::ALL {
+            let extent = ReadExtent::of(role);
+            let all = role != Role::Share;
+            assert_eq!((extent.whole_row, extent.ratings, extent.lists), (all, all, all), "{role:?}");
+            for (kind, is_message) in [
+                ("user.message", true),
+                ("agent.message", true),
+                ("agent.thinking", false),
+                ("session.created", false),
+            ] {
+                assert_eq!(extent.events.shows(&of(kind)), all || is_message, "{role:?} {kind}");
+            }
+            let mut actor = Actor::local(SourceKind::Api);
+            actor.role = role;
+            assert_eq!(check_lists(&actor).is_ok(), all);
+            assert_eq!(check_ratings(&actor).is_ok(), all);
+        }
     }
 }

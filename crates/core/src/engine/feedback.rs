@@ -362,9 +362,7 @@ impl Engine {
     /// The ratings of a conversation's sittings, oldest first, for those who may read it.
     pub async fn ratings(&self, actor: &Actor, id: &SessionId) -> Result<Vec<Rating>> {
         let session = self.load(actor, Verb::Read, id).await?;
-        if actor.role == Role::Share {
-            return Err(Error::denied("a share link shows no ratings"));
-        }
+        access::check_ratings(actor)?;
         let opaque = self.opaque().await?.of(&actor.tenant, session.id.as_str());
         self.sessions.ratings(&actor.tenant, opaque.as_str()).await
     }

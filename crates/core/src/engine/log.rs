@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use super::Engine;
 use super::sessions::check_limit;
 use super::work::without_a_claim;
-use crate::access::{Actor, Role, Verb};
+use crate::access::{Actor, ReadExtent, Role, Verb};
 use crate::error::{Error, Result};
 use crate::event::{
     AppendOutcome, Event, EventPage, EventQuery, EventType, Kinds, NewEvent, Writer, payload,
@@ -16,9 +16,6 @@ use crate::ids::{SessionId, check_name};
 use crate::json::Json;
 use crate::limits;
 use crate::store::{AppendRule, Change, ChangePart, Guard, IdemKey, PartTarget, Write};
-
-/// Types that a share link shows.
-pub(super) const SHARED_TYPES: [&str; 2] = ["user.message", "agent.message"];
 
 /// Events that a caller wants to append.
 #[derive(Clone, Debug, Default)]
@@ -151,11 +148,11 @@ impl Engine {
         if actor.role != Role::Owner {
             self.load(actor, Verb::Read, id).await?;
         }
-        if actor.role == Role::Share {
+        if let Some(shown) = ReadExtent::of(actor.role).events.types() {
             query.types = if query.types.is_empty() {
-                SHARED_TYPES.map(str::to_owned).to_vec()
+                shown.iter().map(|kind| (*kind).to_owned()).collect()
             } else {
-                query.types.into_iter().filter(|kind| SHARED_TYPES.contains(&kind.as_str())).collect()
+                query.types.into_iter().filter(|kind| shown.contains(&kind.as_str())).collect()
             };
             if query.types.is_empty() {
                 return Err(Error::denied("a share link shows messages alone"));

@@ -155,7 +155,7 @@ impl Engine {
     /// A page of the sessions that the caller may see.
     pub async fn sessions(&self, actor: &Actor, mut query: SessionQuery) -> Result<Page<Session>> {
         check_limit(query.limit)?;
-        query.seen_by = eyes(actor)?;
+        query.seen_by = visibility(actor)?;
         if let Some(text) = &query.text {
             check_text("q", text, limits::QUERY_CHARS_MAX)?;
         }
@@ -396,7 +396,7 @@ impl Engine {
         if words.is_empty() {
             return Err(Error::invalid("q", "must contain a word to look for"));
         }
-        let query = SearchQuery { words, seen_by: eyes(actor)?, after, limit };
+        let query = SearchQuery { words, seen_by: visibility(actor)?, after, limit };
         self.tenant.search(&actor.tenant, query).await
     }
 
@@ -445,7 +445,8 @@ pub(super) fn creation(actor: &Actor, new: NewSession, key: Option<IdemKey>) -> 
 }
 
 /// The scope of a caller's lists and searches.
-fn eyes(actor: &Actor) -> Result<Option<Visibility>> {
+fn visibility(actor: &Actor) -> Result<Option<Visibility>> {
+    access::check_lists(actor)?;
     Ok(match actor.role {
         Role::Owner => None,
         Role::Member | Role::Guest => Some(Visibility::Participant(
@@ -453,7 +454,7 @@ fn eyes(actor: &Actor) -> Result<Option<Visibility>> {
         )),
         Role::Worker => Some(Visibility::Claims(actor.credential.clone())),
         Role::Channel => Some(Visibility::Prefix(actor.prefix.as_deref().unwrap_or_default().to_owned())),
-        Role::Share => return Err(Error::denied("a share link opens one session, not lists")),
+        Role::Share => return Err(Error::internal("a share link was let into a list")),
     })
 }
 

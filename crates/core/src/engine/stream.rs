@@ -7,9 +7,8 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use super::Engine;
-use super::log::SHARED_TYPES;
 use super::work::without_a_claim;
-use crate::access::{self, Actor, Audience, ReadScope, Role, Verb};
+use crate::access::{self, Actor, Audience, EventView, ReadExtent, ReadScope, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Event, EventQuery};
 use crate::ids::{Incarnation, SessionId};
@@ -76,9 +75,7 @@ impl Engine {
 
     /// Follows hints about the sessions that the caller may see.
     pub fn hints(&self, actor: &Actor, cursor: Option<&str>) -> Result<HintStream> {
-        if actor.role == Role::Share {
-            return Err(Error::denied("a share link opens one session, not lists"));
-        }
+        access::check_lists(actor)?;
         let reader = match access::read_scope(actor) {
             ReadScope::Everything => HintSource::All(self.hub.hints(&actor.tenant, cursor)),
             scope => {
@@ -217,8 +214,9 @@ impl LogStream {
     }
 
     fn shown(&self, mut frames: Vec<Arc<EventFrame>>) -> Vec<Arc<EventFrame>> {
-        if self.actor.role == Role::Share {
-            frames.retain(|frame| SHARED_TYPES.contains(&frame.event.kind.as_str()));
+        let view = ReadExtent::of(self.actor.role).events;
+        if view != EventView::Full {
+            frames.retain(|frame| view.shows(&frame.event));
         }
         frames
     }

@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use super::Engine;
-use super::log::SHARED_TYPES;
 use super::talk::RunningTurn;
 use crate::access::{self, Actor, Verb};
 use crate::error::{Error, Result};
-use crate::event::{Event, EventQuery};
+use crate::event::{Event, EventQuery, MESSAGE_TYPES};
 use crate::ids::SessionId;
 use crate::limits;
 use crate::session::Session;
@@ -34,7 +33,7 @@ pub struct TalkStanding {
 impl Engine {
     /// The newest messages up to a turn, oldest first.
     pub async fn said_before(&self, session: &Session, before: u64, limit: usize) -> Result<Vec<Event>> {
-        self.newest_of(session, Some(before), &SHARED_TYPES, limit).await
+        self.newest_of(session, Some(before), &MESSAGE_TYPES, limit).await
     }
 
     /// The newest messages of a conversation with the tool calls between them, oldest first.
@@ -92,9 +91,28 @@ impl Engine {
 
     /// The oldest messages after a sequence, in order.
     pub async fn said_after(&self, session: &Session, after: u64, limit: usize) -> Result<Vec<Event>> {
-        let types = SHARED_TYPES.iter().map(|kind| (*kind).to_owned()).collect();
+        let types = MESSAGE_TYPES.iter().map(|kind| (*kind).to_owned()).collect();
         let query = EventQuery { after, types, limit, ..EventQuery::default() };
         Ok(self.sessions.events(&session.tenant, &session.id, query).await?.events)
+    }
+
+    /// The newest messages of a conversation, oldest first. One that has not begun has none; another user's looks the
+    /// same.
+    pub async fn history(&self, actor: &Actor, id: &SessionId, limit: usize) -> Result<Vec<Event>> {
+        match self.load(actor, Verb::Read, id).await {
+            Ok(session) => self.said_since(&session, None, limit).await,
+            Err(Error::NotFound) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The current state of a conversation that may not have begun: then, and for another user's, it is `None`.
+    pub async fn standing_if_begun(&self, actor: &Actor, id: &SessionId) -> Result<Option<TalkStanding>> {
+        match self.standing(actor, id).await {
+            Ok(standing) => Ok(Some(standing)),
+            Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The current state of a conversation.

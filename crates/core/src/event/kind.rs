@@ -29,6 +29,9 @@ pub enum EventType {
     Custom(Arc<str>),
 }
 
+/// The types of what people and agents say to each other.
+pub const MESSAGE_TYPES: [&str; 2] = ["user.message", "agent.message"];
+
 impl EventType {
     pub fn parse(text: &str) -> Result<Self> {
         if let Some(known) = KNOWN.iter().find(|known| **known == text) {
@@ -90,7 +93,7 @@ impl EventType {
     }
 
     pub fn is_message(&self) -> bool {
-        matches!(self.as_str(), "user.message" | "agent.message")
+        MESSAGE_TYPES.contains(&self.as_str())
     }
 }
 

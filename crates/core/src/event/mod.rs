@@ -14,7 +14,9 @@ use crate::ids::SessionId;
 use crate::json::Json;
 use crate::time::Timestamp;
 
-pub use kind::{EventRole, EventType, Kinds, Writer, is_human_event_type, is_valid_event_type};
+pub use kind::{
+    EventRole, EventType, Kinds, MESSAGE_TYPES, Writer, is_human_event_type, is_valid_event_type,
+};
 pub use log::{ColdColumns, advance};
 pub use store::{EventStore, SearchStore};
 

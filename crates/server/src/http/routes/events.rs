@@ -6,10 +6,11 @@ use axum::extract::State;
 use axum::response::Response;
 use http::{StatusCode, header};
 use sederunt_core::SessionId;
+use sederunt_core::access::{EventView, ReadExtent};
 
 use crate::http::auth::Caller;
 use crate::http::body::Text;
-use crate::http::encode::{self, View};
+use crate::http::encode;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
@@ -37,7 +38,7 @@ pub async fn append(
     let done = app.engine.append(&caller.actor, &id, wish, input.key).await?;
     let mut out = Vec::with_capacity(input.text.len() + 512 * done.events.len());
     out.extend_from_slice(b"{\"events\":");
-    encode::events(&mut out, done.events.iter().map(|event| &**event), View::Full);
+    encode::events(&mut out, done.events.iter().map(|event| &**event), EventView::Full);
     out.extend_from_slice(b",\"last_sequence\":");
     encode::number(&mut out, done.last_sequence);
     if has_epoch {
@@ -65,7 +66,7 @@ pub async fn read(
     At(id): At<SessionId>,
     Asked(EventsQuery(query)): Asked<EventsQuery>,
 ) -> Result<Response> {
-    let view = if caller.is_share() { View::Shared } else { View::Full };
+    let view = ReadExtent::of(caller.actor.role).events;
     let page = app.engine.read(&caller.actor, &id, query).await?;
     let mut out = Vec::with_capacity(512 * (page.events.len() + 1));
     out.extend_from_slice(b"{\"events\":");

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
+use sederunt_core::access::ReadExtent;
 use sederunt_core::event::EventQuery;
 use sederunt_core::session::export::{ExportExtent, ExportFormat, ExportWriter};
 use sederunt_core::{Error, SessionId, limits};
@@ -78,10 +79,9 @@ pub async fn get(
     Asked(()): Asked<()>,
 ) -> Result<Json<SessionView>> {
     let session = app.engine.session(&caller.actor, &id).await?;
-    Ok(Json(if caller.is_share() {
-        SessionView::Shared(session.into())
-    } else {
-        SessionView::Full(Box::new(session.into()))
+    Ok(Json(match ReadExtent::of(caller.actor.role).whole_row {
+        true => SessionView::Full(Box::new(session.into())),
+        false => SessionView::Shared(session.into()),
     }))
 }
 
@@ -101,10 +101,9 @@ pub async fn state(
     Asked(()): Asked<()>,
 ) -> Result<Json<StateView>> {
     let state = app.engine.state(&caller.actor, &id).await?;
-    Ok(Json(if caller.is_share() {
-        StateView::Shared(state.into())
-    } else {
-        StateView::Full(Box::new(state.into()))
+    Ok(Json(match ReadExtent::of(caller.actor.role).whole_row {
+        true => StateView::Full(Box::new(state.into())),
+        false => StateView::Shared(state.into()),
     }))
 }
 
