@@ -42,7 +42,8 @@ pub enum Error {
     IdempotencyMismatch,
     #[error("too many requests; wait {} ms", .0.as_millis())]
     RateLimited(Duration),
-    /// The store or a provider cannot answer now. Nothing was written; the caller should try again.
+    /// The store or a provider cannot answer now; the caller should try again. Of a commit whose answer was lost it is
+    /// not known whether it was written: an idempotency key makes a repeat safe.
     #[error("temporarily unavailable (store or provider); try again")]
     Unavailable(#[source] Cause),
     #[error("something went wrong on our side")]
