@@ -143,9 +143,7 @@ pub fn reopen(actor: &Actor, session: &Session, wish: &OpenSession) -> Result<Op
     if wish.session_type.is_some_and(|wanted| wanted != session.head.session_type) {
         return Err(Conflict::TypeMismatch { field: "session_type" }.into());
     }
-    if wish.memory_mode.is_some_and(|wanted| wanted != session.details.memory_mode) {
-        return Err(Conflict::TypeMismatch { field: "memory_mode" }.into());
-    }
+    check_memory_mode(session, wish.memory_mode)?;
     if session.head.status.is_terminal() {
         return Ok(None);
     }
@@ -160,6 +158,16 @@ pub fn reopen(actor: &Actor, session: &Session, wish: &OpenSession) -> Result<Op
     }
     let changes = update.metadata.is_some() || update.inactive.is_some();
     Ok(changes.then_some(SessionStep::of(update)))
+}
+
+/// A request may repeat the memory mode of its session; another one is a contradiction.
+pub fn check_memory_mode(session: &Session, expected: Option<MemoryMode>) -> Result<()> {
+    match expected {
+        Some(expected) if expected != session.details.memory_mode => {
+            Err(Conflict::TypeMismatch { field: "memory_mode" }.into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a caller wants to change in a row.

@@ -61,6 +61,14 @@ impl SessionQuery {
         }
     }
 
+    /// A first page of conversations: sessions in which people and agents take turns. Hidden ones are left out.
+    pub const fn conversations(limit: usize) -> Self {
+        let mut query = Self::of(TypeFilter::Only(SessionType::Mixed), limit);
+        query.talks_only = true;
+        query.inactive = Some(false);
+        query
+    }
+
     /// A first page without any filter but the types.
     pub const fn of(types: TypeFilter, limit: usize) -> Self {
         Self {

@@ -3,11 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use sederunt_agents::talk::end::EndWish;
-use sederunt_core::access::Verb;
-use sederunt_core::feedback::capture::Capture;
+use sederunt_core::engine::SittingRating;
 use sederunt_core::feedback::{RatingRequest, RatingSource};
-use sederunt_core::session::SessionType;
-use sederunt_core::session::query::{ListCursor, SessionQuery, TypeFilter};
+use sederunt_core::session::decide::check_memory_mode;
+use sederunt_core::session::query::{ListCursor, SessionQuery};
 use sederunt_core::{Error, SessionId};
 use utoipa::IntoParams;
 
@@ -21,7 +20,6 @@ use crate::http::query::{Ask, Asked, Pairs};
 use crate::http::wire::feedback::CaptureDone;
 use crate::http::wire::thread::{
     EndDone, EndRequest, History, RateDone, RateRequest, RatingList, ThreadList, ThreadState, ThreadStatus,
-    check_mode,
 };
 use crate::http::wire::{Count, Raw};
 
@@ -72,12 +70,7 @@ pub async fn list(
     caller: Caller,
     Asked(asked): Asked<Threads>,
 ) -> Result<Json<ThreadList>> {
-    let query = SessionQuery {
-        inactive: Some(false),
-        talks_only: true,
-        after: asked.after,
-        ..SessionQuery::of(TypeFilter::Only(SessionType::Mixed), asked.limit)
-    };
+    let query = SessionQuery { after: asked.after, ..SessionQuery::conversations(asked.limit) };
     let page = app.engine.sessions(&caller.actor, query).await?;
     Ok(Json(ThreadList {
         items: page.items.into_iter().map(Into::into).collect(),
@@ -118,12 +111,7 @@ pub async fn history(
     At(id): At<SessionId>,
     Asked(Newest(limit)): Asked<Newest>,
 ) -> Result<Json<History>> {
-    let session = match app.engine.session(&caller.actor, &id).await {
-        Ok(session) => session,
-        Err(Error::NotFound) => return Ok(Json(History { items: Vec::new() })),
-        Err(error) => return Err(error.into()),
-    };
-    let said = app.engine.said_since(&session, None, limit).await?;
+    let said = app.engine.history(&caller.actor, &id, limit).await?;
     Ok(Json(History { items: said.into_iter().map(Into::into).collect() }))
 }
 
@@ -161,17 +149,8 @@ pub async fn status(
     At(id): At<SessionId>,
     Asked(()): Asked<()>,
 ) -> Result<Json<ThreadStatus>> {
-    match app.engine.standing(&caller.actor, &id).await {
-        Ok(standing) => Ok(Json(standing.into())),
-        Err(Error::NotFound) => Ok(Json(ThreadStatus {
-            has_active_session: false,
-            status: "absent".to_owned(),
-            sitting: None,
-            turn_count: Count(0),
-            waiting: Count(0),
-        })),
-        Err(error) => Err(error.into()),
-    }
+    let standing = app.engine.standing_if_begun(&caller.actor, &id).await?;
+    Ok(Json(standing.map_or_else(ThreadStatus::absent, Into::into)))
 }
 
 /// End a sitting
@@ -204,7 +183,7 @@ pub async fn end(
     if let Some(mode) = asked.memory_mode
         && let Ok(session) = app.engine.session(&caller.actor, &id).await
     {
-        check_mode(&session, Some(mode))?;
+        check_memory_mode(&session, Some(mode.into()))?;
     }
     match app.conversations()?.end(&caller.actor, &id, wish).await {
         Ok(ending) if discard => Ok(Json(EndDone::from(ending).discarded())),
@@ -217,8 +196,8 @@ pub async fn end(
 
 /// Rate a sitting that has ended
 ///
-/// The one that ended last, or else the one that is open. The first rating stands. Before any sitting
-/// has ended it is 409 `nothing_ended`. A comment is given as feedback on the conversation, apart from the rating.
+/// The sitting that ended last; its first rating counts. Before any sitting has ended the answer is 409 `nothing_ended`. A
+/// comment is given as feedback on the conversation, apart from the rating.
 #[utoipa::path(
     post, path = "/api/threads/{id}/feedback", operation_id = "rate_sitting", tag = "talk",
     params(("id" = String, Path, description = "The conversation")), request_body = RateRequest,
@@ -231,30 +210,21 @@ pub async fn rate(
     input: Input<RateRequest>,
 ) -> Result<Json<RateDone>> {
     let asked = input.body;
-    let label = asked.feedback.into();
-    let comment = match asked.comment {
-        Some(comment) => Capture::beside(label, comment, id.clone())?,
-        None => None,
+    let wish = SittingRating {
+        rating: RatingRequest {
+            label: asked.feedback.into(),
+            source: asked.source.map_or(RatingSource::ApiEnd, Into::into),
+            modality: asked.modality.map(Into::into).unwrap_or_default(),
+        },
+        comment: asked.comment,
+        memory_mode: asked.memory_mode.map(Into::into),
     };
-    let (session, _) = app.engine.conversation(&caller.actor, Verb::Read, &id).await?;
-    check_mode(&session, asked.memory_mode)?;
-    let rate = RatingRequest {
-        label,
-        source: asked.source.map_or(RatingSource::ApiEnd, Into::into),
-        modality: asked.modality.map(Into::into).unwrap_or_default(),
-    };
-    let recorded = app.engine.rate_ended(&caller.actor, &id, rate).await?;
-    let follow_up = match comment {
-        Some(wish) => Some(match app.engine.capture_feedback(&caller.actor, wish, input.key).await {
-            Ok(captured) => captured.into(),
-            Err(error) => {
-                tracing::warn!(target: "sederunt::feedback", code = error.code(), %error, "a comment on a sitting could not be written; the caller was told, and the sitting is ended");
-                CaptureDone::refused(Refused::from(error).message())
-            }
-        }),
-        None => None,
-    };
-    Ok(Json(RateDone { recorded, follow_up }))
+    let done = app.engine.rate_sitting(&caller.actor, &id, wish, input.key).await?;
+    let follow_up = done.comment.map(|comment| match comment {
+        Ok(captured) => captured.into(),
+        Err(error) => CaptureDone::refused(Refused::from(error).message()),
+    });
+    Ok(Json(RateDone { recorded: done.recorded, follow_up }))
 }
 
 /// List the ratings of a conversation

@@ -1,13 +1,13 @@
 //! Conversations as their surfaces show them: lists, histories, state, endings.
 
 use sederunt_agents::talk::end::{Ending, Farewell};
+use sederunt_core::Timestamp;
 use sederunt_core::engine::TalkStanding;
 use sederunt_core::event::Event;
 use sederunt_core::feedback::{
     Label as CoreLabel, Modality as CoreModality, Rating, RatingCounts, RatingSource as CoreSource,
 };
 use sederunt_core::session::Session;
-use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -148,6 +148,19 @@ pub struct ThreadStatus {
     pub waiting: Count,
 }
 
+impl ThreadStatus {
+    /// The status of a conversation that has not begun.
+    pub fn absent() -> Self {
+        Self {
+            has_active_session: false,
+            status: "absent".to_owned(),
+            sitting: None,
+            turn_count: Count(0),
+            waiting: Count(0),
+        }
+    }
+}
+
 impl From<TalkStanding> for ThreadStatus {
     fn from(standing: TalkStanding) -> Self {
         let sitting = standing.talk.sitting.as_ref();
@@ -271,12 +284,4 @@ pub struct RateDone {
     /// What came of the comment. The rating stands, whatever it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follow_up: Option<CaptureDone>,
-}
-
-/// A request may repeat the mode of its conversation; another one is a contradiction.
-pub fn check_mode(session: &Session, asked: Option<MemoryMode>) -> Result<(), Error> {
-    if asked.is_some_and(|asked| session.details.memory_mode != asked.into()) {
-        return Err(sederunt_core::Conflict::TypeMismatch { field: "memory_mode" }.into());
-    }
-    Ok(())
 }
