@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn as_many_are_fetched_as_have_a_place() {
+    async fn as_many_runs_are_claimed_as_have_a_slot() {
         let slots = Slots::new(3);
         assert_eq!(reservable(&slots).await, 3);
         let mut taken = free_slots(&slots, 3).await;
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn quick_runs_are_fetched_before_there_is_a_place_until_one_was_slow() {
+    async fn quick_runs_are_claimed_before_a_slot_is_free_until_one_was_slow() {
         let slots = Slots::new(2);
         runs(&slots, 2 * ROUNDS - 1, QUICK).await;
         let taken = free_slots(&slots, 2).await;
@@ -210,7 +210,7 @@ mod tests {
         let second = free_slots(&slots, 1).await;
         assert_eq!(second.len(), 1);
         second[0].leave();
-        assert_eq!(free_slots(&slots, 1).await.len(), 0, "one ends already: the second keeps its place");
+        assert_eq!(free_slots(&slots, 1).await.len(), 0, "one ends already: the second keeps its slot");
         first.clear();
         second[0].leave();
         assert_eq!(free_slots(&slots, 1).await.len(), 1);

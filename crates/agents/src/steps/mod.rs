@@ -1,9 +1,9 @@
 //! The steps of an agent under a claim, in a task or in a turn of talk: the model's replies and tool calls, as the
 //! log holds them.
 //!
-//! This room owns how a reply becomes events ([`reply_events`]), how a call is made once, refused, or put before a person
-//! ([`calls`]), and how a worker that takes over reads all of that back ([`replay`]). It refuses to know what the steps
-//! are for and how they end: that belongs to the executor and to conversations.
+//! This room owns how a reply becomes events ([`reply_events`]), how a call is made once, refused, or put before a
+//! person ([`calls`]), and how a worker that takes over reads all of that back ([`replay`]). It refuses to know what
+//! the steps are for and how they end: that belongs to the executor and to conversations.
 
 pub(crate) mod calls;
 pub(crate) mod replay;

@@ -1,6 +1,6 @@
 //! Looking back: reads the messages since the last time once more for what is worth remembering and for what the
-//! conversation is about, and gives a session without a description one. By rules; after a failure the next call starts at
-//! the same message.
+//! conversation is about, and gives a session without a description one. By rules; after a failure the next call
+//! starts at the same message.
 
 use std::sync::Arc;
 

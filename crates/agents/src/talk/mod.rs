@@ -1,10 +1,10 @@
 //! Conversations: what happens between a message and its reply, and when a sitting ends.
 //!
 //! This room owns the pipeline with its named stages ([`pipeline`]), the stage in which a model answers (`respond`)
-//! and calls tools (`turn_tools`), the run of one turn from its claim to its close (`run_turn`), the one way in which sittings
-//! end ([`end`]), spoken turns ([`voice`]), and the sweep that ends silent sittings and resumes waiting messages
-//! ([`sweep`]). It keeps nothing that the log does not hold: what a dying process leaves half done, the next node
-//! closes, and goes on.
+//! and calls tools (`turn_tools`), the run of one turn from its claim to its close (`run_turn`), the one way in which
+//! sittings end ([`end`]), spoken turns ([`voice`]), and the sweep that ends silent sittings and resumes waiting
+//! messages ([`sweep`]). It keeps nothing that the log does not hold: what a dying process leaves half done, the next
+//! node closes, and goes on.
 
 pub mod checkpoint;
 mod crisis_classifier;

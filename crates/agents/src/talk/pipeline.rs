@@ -1,8 +1,8 @@
 //! What happens between a message and its reply, in named stages: safety, control, recall, route, respond, extract,
 //! finalize. Each is timed, and the times are part of the turn's diagnostics.
 //!
-//! A turn of a conversation and a turn without a session ([`Conversations::run_agent`]) run the same stages up to the reply.
-//! The latter has no past and no memory, and leaves nothing, so it ends there.
+//! A turn of a conversation and a turn without a session ([`Conversations::run_agent`]) run the same stages up to the
+//! reply. The latter has no past and no memory, and leaves nothing, so it ends there.
 
 use std::time::Instant;
 

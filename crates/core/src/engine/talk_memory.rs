@@ -1,7 +1,9 @@
-//! The memory in a conversation: what a turn is given of it, what a command to it does, and what a sitting leaves in it.
+//! The memory in a conversation: what a turn is given of it, what a command to it does, and what a sitting leaves in
+//! it.
 //!
-//! Every method works on the memory of the owner for whom the turn or the sitting was opened ([`crate::memory::owner`]),
-//! or on one that it checks the caller for: the runner of a turn cannot name another owner.
+//! Every method works on the memory of the owner for whom the turn or the sitting was opened
+//! ([`crate::memory::owner`]), or on one that it checks the caller for: the runner of a turn cannot name another
+//! owner.
 
 use futures_util::future::join;
 
@@ -35,7 +37,8 @@ pub(super) struct Harvest {
 }
 
 impl Engine {
-    /// Carries out a command to the memory, if the message of a turn is one. What it changes is committed with the turn.
+    /// Carries out a command to the memory, if the message of a turn is one. What it changes is committed with the
+    /// turn.
     pub async fn control_memory(
         &self,
         begun: &RunningTurn,
@@ -46,8 +49,8 @@ impl Engine {
     }
 
     /// The memories and lessons that belong into the prompt of a turn. `similar` gives the ids of memories that are
-    /// similar to the message, most similar first, or `None` if no embedding is available; it runs talk_change the search by
-    /// words.
+    /// similar to the message, most similar first, or `None` if no embedding is available; it runs beside the
+    /// search by words.
     pub async fn recall_for_turn(
         &self,
         begun: &RunningTurn,

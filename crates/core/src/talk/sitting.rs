@@ -62,10 +62,10 @@ pub fn session_memory(told: &Summary) -> Value {
     })
 }
 
-/// The messages of a sitting that its summary and memories may use. Messages with a crisis level and the answers to them
-/// are left out; each message is checked against the lexicon again, because spoken turns are recorded without noting
-/// their sequence. If the sitting uses one person's memory, messages of others that wait for their own turn are left out
-/// as well.
+/// The messages of a sitting that its summary and memories may use. Messages with a crisis level and the answers to
+/// them are left out; each message is checked against the lexicon again, because spoken turns are recorded without
+/// noting their sequence. If the sitting uses one person's memory, messages of others that wait for their own turn
+/// are left out as well.
 pub fn summarisable(open: &Sitting, said: Vec<Event>, safety: &safety::Settings) -> Vec<Event> {
     let person = open.owner.user_id();
     let is_theirs = |event: &Event| match (&person, event.author.as_deref()) {

@@ -1,5 +1,5 @@
-//! What the rule-based model says. A keyword with a higher rank wins; its rules are tried in order, and the last one of each
-//! fits every clause with the word.
+//! What the rule-based model says. A keyword with a higher rank wins; its rules are tried in order, and the last one
+//! of each fits every clause with the word.
 
 pub struct Keyword {
     pub word: &'static str,

@@ -1,8 +1,8 @@
 use serde_json::Value;
 
 use super::*;
-use crate::event::{AppendOutcome, advance};
-use crate::ids::UserId;
+use crate::event::{AppendOutcome, Event, advance};
+use crate::ids::{SessionId, UserId};
 use crate::session::SessionType;
 use crate::session::decide::tests::session_in;
 use crate::session::row::{Claim, Turn};
@@ -353,4 +353,38 @@ fn a_sitting_ends_once_and_not_under_a_running_turn() {
         assert_eq!((ended.number, ended.discarded, ended.rated), (1, discarded, false));
         assert!(end(&talking(Status::Idle), &plan.talk, why).unwrap().is_none());
     }
+}
+
+#[test]
+fn a_summary_uses_the_persons_calm_messages_and_their_answers_alone() {
+    let said = |sequence, kind, author: Option<&str>, turn, text: &str| Event {
+        session_id: SessionId::stored("s"),
+        sequence,
+        kind: EventType::known(kind),
+        content: Some(Json::of(&text).unwrap()),
+        metadata: None,
+        subthread_id: None,
+        external_event_id: None,
+        turn,
+        author: author.map(Into::into),
+        at: NOW,
+    };
+    let all = vec![
+        said(1, "user.message", Some("holder"), None, "I feel lonely"),
+        said(2, "agent.message", None, Some(1), "Tell me more"),
+        said(3, "user.message", Some("other"), None, "I want to join"),
+        said(4, "user.message", Some("holder"), None, "A message that was noted as a crisis"),
+        said(5, "agent.message", None, Some(4), "There is help"),
+        said(6, "user.message", Some("holder"), None, "I want to kill myself"),
+        said(7, "agent.message", None, Some(6), "There is help"),
+    ];
+    let mut open = sat(1).sitting.unwrap();
+    open.crisis_turns.push(4);
+    let used = |open: &Sitting| -> Vec<u64> {
+        let settings = crate::safety::Settings::default();
+        sitting::summarisable(open, all.clone(), &settings).iter().map(|event| event.sequence).collect()
+    };
+    assert_eq!(used(&open), [1, 2]);
+    open.owner = Owner::stored("session:s");
+    assert_eq!(used(&open), [1, 2, 3], "the memory of a conversation holds what all of its people say");
 }
