@@ -10,7 +10,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use sederunt_agents::executor::Kit;
-use sederunt_agents::talk::{self, Talker};
+use sederunt_agents::talk::{self, Conversations};
 use sederunt_core::engine::Engine;
 use sederunt_core::people::SecretHash;
 use serde::Serialize;
@@ -81,12 +81,12 @@ impl Client {
     /// beside the requests. Links in answers start with `base_url`. Lessons are drawn where there is a kit for that.
     pub fn in_process(engine: Engine, base_url: String, kit: Option<Arc<Kit>>) -> Result<Self, ConfigError> {
         let key = sederunt_core::ids::random_secret();
-        let talker = kit.map(|kit| Talker::new(engine.clone(), kit, talk::Settings::default()));
+        let conversations = kit.map(|kit| Conversations::new(engine.clone(), kit, talk::Settings::default()));
         let config = ServerConfig {
             auth: Auth::Keys,
             operator_key_hash: Some(SecretHash::of(&key)),
             public_url: Some(base_url),
-            talker,
+            conversations,
             ..ServerConfig::default()
         };
         Ok(Self { transport: Transport::in_process(engine, &config)?, key: Some(Key(key)), tenant: None })

@@ -23,6 +23,7 @@ mod sittings;
 mod stream;
 mod sweep;
 mod talk;
+mod talk_memory;
 mod tasks;
 mod transcript;
 mod views;
@@ -65,8 +66,9 @@ use crate::session::decide::SessionStep;
 use crate::store::incognito::IncognitoRouter;
 use crate::store::{
     Change, ChangePart, CommitResult, Guard, IdemKey, PartTarget, PrivateLimits, Refusal, SessionStore,
-    Store, TenantStore, Write,
+    Store, TenantStore, Vitals, Write,
 };
+use crate::time::Timestamp;
 
 /// Times and counts that an operator may set.
 #[derive(Clone, Copy, Debug)]
@@ -166,12 +168,24 @@ impl Engine {
         self.models.get_or_init(|| models);
     }
 
-    pub fn session_store(&self) -> &Arc<dyn SessionStore> {
-        &self.sessions
+    /// The time by the store's clock, which leases, deadlines and events go by.
+    pub async fn now(&self) -> Result<Timestamp> {
+        self.tenant.now().await
     }
 
-    pub fn tenant_store(&self) -> &Arc<dyn TenantStore> {
-        &self.tenant
+    /// Answers when the store can read; `Unavailable` otherwise.
+    pub async fn ready(&self) -> Result<()> {
+        self.tenant.ready().await
+    }
+
+    /// The store's kind, version and figures.
+    pub async fn vitals(&self) -> Result<Vitals> {
+        self.tenant.vitals().await
+    }
+
+    /// Brings the search index up to everything that was acknowledged before this call.
+    pub async fn index_now(&self) -> Result<()> {
+        self.tenant.index_now().await
     }
 
     /// Finishes queued writes and releases files and connections.

@@ -405,6 +405,11 @@ impl Operator<'_> {
         self.0.tenant.tenants().await
     }
 
+    /// One tenant, if there is one of this name.
+    pub async fn tenant(&self, id: &TenantId) -> Result<Tenant> {
+        self.0.tenant.tenant(id).await?.ok_or(Error::NotFound)
+    }
+
     pub async fn create_tenant(&self, id: &TenantId) -> Result<Tenant> {
         self.0.tenant.create_tenant(id, operator_audit("tenant.create", id.as_str())).await
     }
@@ -420,7 +425,7 @@ impl Operator<'_> {
         if id.as_str() == INSTALLATION_TENANT {
             return Err(Error::denied("the default tenant stays: local mode serves it"));
         }
-        self.0.tenant.tenant(id).await?.ok_or(Error::NotFound)?;
+        self.tenant(id).await?;
         if let Some(incognito) = &self.0.incognito {
             incognito.forget_tenant(id).await?;
         }

@@ -100,9 +100,25 @@ impl Engine {
         if slug == EXTERNAL_AGENT {
             return Ok(true);
         }
-        let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
-        let agent: Option<StoredDefinition<Agent>> = doc.as_ref().map(StoredDefinition::of).transpose()?;
+        let agent = self.agent_named(tenant, slug).await?;
         Ok(agent.is_some_and(|agent| agent.value.model.as_deref() == Some(EXTERNAL_AGENT)))
+    }
+
+    /// The agent that a session names, if it is defined.
+    pub async fn agent_of(&self, session: &Session) -> Result<Option<Agent>> {
+        match &session.details.agent_slug {
+            Some(slug) => Ok(self.agent_named(&session.tenant, slug).await?.map(|agent| agent.value)),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) async fn agent_named(
+        &self,
+        tenant: &TenantId,
+        slug: &str,
+    ) -> Result<Option<StoredDefinition<Agent>>> {
+        let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
+        doc.as_ref().map(StoredDefinition::of).transpose()
     }
 
     async fn with_parent(&self, actor: &Actor, mut new: NewSession) -> Result<NewSession> {

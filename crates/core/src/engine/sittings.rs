@@ -1,23 +1,28 @@
-//! Commands on sittings: finding silent ones, closing, rating, and looking back over a conversation.
+//! Commands on sittings: finding open and silent ones, closing, rating, and looking back over a conversation.
+
+use std::time::Duration;
 
 use super::talk::{change_from_plan, talk_change};
+use super::talk_memory::Harvest;
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Result};
-use crate::event::{EventType, NewEvent};
+use crate::event::{Event, EventType, NewEvent};
 use crate::feedback::{RATING_SCHEMA_VERSION, Rating, RatingRequest};
 use crate::ids::{SessionId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::memory::candidate::Candidate;
+use crate::memory::harvest::SittingContent;
 use crate::memory::summary::Summary;
+use crate::safety;
 use crate::safety::opaque::Opaque;
 use crate::session::decide::SessionStep;
 use crate::session::{DescriptionSource, MemoryMode, Session};
 use crate::store::{DueSession, Record, Refusal, Update};
 use crate::talk::sitting::{self, EndReason};
 use crate::talk::turn::{self, TurnPlan};
-use crate::talk::{StateFields, Talk};
+use crate::talk::{Sitting, StateFields, Talk};
 
 /// What looking back over a conversation has found.
 #[derive(Clone, Debug)]
@@ -44,18 +49,39 @@ impl Engine {
         Ok(sitting::has_expired(talk, now, &self.settings.talk) && !turn::is_open(session, talk, now))
     }
 
-    /// Closes this sitting. `None`: the conversation has changed since it was read; read it again.
+    /// Whether a turn of a conversation runs now.
+    pub async fn is_in_turn(&self, session: &Session) -> Result<bool> {
+        Ok(turn::runs(session, self.tenant.now().await?))
+    }
+
+    /// The messages of an open sitting that its summary and memories may use, oldest first.
+    pub async fn sitting_messages(
+        &self,
+        session: &Session,
+        open: &Sitting,
+        safety: &safety::Settings,
+    ) -> Result<Vec<Event>> {
+        let said = self.said_since(session, open.first, limits::SITTING_MESSAGES_MAX).await?;
+        Ok(sitting::summarisable(open, said, safety))
+    }
+
+    /// Closes this sitting. What it leaves in the memory of its owner is made from `content` and committed with it;
+    /// without content it leaves nothing. `None`: the conversation has changed since it was read; read it again.
     pub async fn close_sitting(
         &self,
         session: &Session,
         talk: &Talk,
         why: EndReason,
-        arc: Option<&str>,
-        summary: Option<&Summary>,
-        records: Vec<Record>,
+        content: Option<SittingContent<'_>>,
     ) -> Result<Option<Talk>> {
+        let Some(open) = &talk.sitting else { return Ok(None) };
         let now = self.tenant.now().await?;
-        let Some(plan) = sitting::end(session, talk, why, arc, summary, records, now)? else {
+        let Harvest { arc, records } = match content {
+            Some(content) => self.harvest(session, open, content, now).await?,
+            None => Harvest::default(),
+        };
+        let summary = content.and_then(|content| content.summary).filter(|_| !open.buffer.emptied);
+        let Some(plan) = sitting::end(session, talk, why, arc.as_deref(), summary, records, now)? else {
             return Ok(None);
         };
         match self.try_commit(change_from_plan(session, &plan)).await {
@@ -183,6 +209,12 @@ impl Engine {
     pub async fn silent_sittings(&self, limit: usize) -> Result<Vec<DueSession>> {
         let now = self.tenant.now().await?;
         self.sessions.silent_sittings(now.minus(self.settings.talk.idle_after), limit).await
+    }
+
+    /// Open sittings of all tenants, the longest silent first.
+    pub async fn open_sittings(&self, limit: usize) -> Result<Vec<DueSession>> {
+        let now = self.tenant.now().await?;
+        self.sessions.silent_sittings(now.plus(Duration::from_secs(1)), limit).await
     }
 }
 

@@ -48,8 +48,7 @@ impl Engine {
         let Session { tenant, details, .. } = &claimed.session;
         let mut brief = Brief { run: Run::of(&claimed.session), agent, ..Brief::default() };
         if let (Some(slug), None) = (&details.agent_slug, &brief.agent) {
-            let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
-            brief.agent = doc.as_ref().map(StoredDefinition::of).transpose()?;
+            brief.agent = self.agent_named(tenant, slug).await?;
         }
         brief.answers = self.handed(&claimed.session, claimed.epoch, &brief.run).await?;
         if let Some(id) = &details.entity_id {

@@ -45,7 +45,7 @@ async fn the_page_says_what_runs_here(ground: Ground) {
 
 async fn strangers_are_told_little_and_browsers_guess_nothing(ground: Ground) {
     let house = House::keyed(ground).await;
-    let version = house.engine.tenant_store().vitals().await.unwrap().server_version;
+    let version = house.engine.vitals().await.unwrap().server_version;
     let page = house.anyone().get("/").await.expect(200);
     assert!(!page.text.contains(&version), "{}", page.text);
     for path in ["/", "/healthz", "/openapi.json", "/nope", "/api/sessions", "/assets/view-form.js"] {

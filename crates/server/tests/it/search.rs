@@ -12,7 +12,7 @@ async fn words_are_found_in_what_the_caller_may_see(ground: Ground) {
     let (ann, bob) = (house.key(Role::Member, "ann").await, house.key(Role::Member, "bob").await);
     let id = ann.session(json!({"session_type": "mixed"})).await;
     ann.say(&id, "the budget of the harbour").await.expect(201);
-    house.engine.tenant_store().index_now().await.unwrap();
+    house.engine.index_now().await.unwrap();
     let hits = ann.get("/api/search?q=harbour+budget").await.expect(200).body;
     let hit = hits["items"].as_array().unwrap().iter().find(|hit| hit["sequence"] == 2).unwrap();
     assert_eq!(hit["session_id"], json!(id));

@@ -10,7 +10,7 @@ use sederunt_core::json::Json;
 use sederunt_core::live::Hub;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{Session, SessionType, SourceKind, Status};
-use sederunt_core::store::IdemKey;
+use sederunt_core::store::{IdemKey, Store};
 use sederunt_core::talk::turn::TurnHost;
 use sederunt_core::work::{ClaimRequest, ClaimedRun};
 use sederunt_core::{CredentialId, Role, SessionId, TenantId, UserId, limits};
@@ -19,6 +19,8 @@ use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
 pub struct World {
     pub engine: Engine,
+    /// The store below it, for what the engine does not show.
+    pub store: Arc<dyn Store>,
     pub clock: Arc<SystemClock>,
     pub tenant: TenantId,
     /// Where the tables are, if other nodes can reach them.
@@ -29,26 +31,33 @@ impl World {
     pub async fn sqlite() -> Self {
         let (clock, hub) = (Arc::new(SystemClock::default()), Arc::new(Hub::default()));
         let options = SqliteOptions { place: Place::Memory, clock: clock.clone(), hub: hub.clone() };
-        let engine = Engine::new(SqliteStore::open(options).unwrap(), hub, Settings::default());
-        Self::over(engine, clock, None).await
+        let store = SqliteStore::open(options).unwrap();
+        let engine = Engine::new(store.clone(), hub, Settings::default());
+        Self::over(engine, store, clock, None).await
     }
 
     pub async fn postgres() -> Self {
         let clock = Arc::new(SystemClock::default());
         let schema = format!("engine_{}", uuid::Uuid::now_v7().simple());
-        Self::over(node(&schema, &clock).await, clock, Some(schema)).await
+        let (engine, store) = node(&schema, &clock).await;
+        Self::over(engine, store, clock, Some(schema)).await
     }
 
-    pub async fn over(engine: Engine, clock: Arc<SystemClock>, schema: Option<String>) -> Self {
+    pub async fn over(
+        engine: Engine,
+        store: Arc<dyn Store>,
+        clock: Arc<SystemClock>,
+        schema: Option<String>,
+    ) -> Self {
         let tenant = TenantId::stored("acme");
         engine.operator().create_tenant(&tenant).await.unwrap();
-        Self { engine, clock, tenant, schema }
+        Self { engine, store, clock, tenant, schema }
     }
 
     /// Another node over the same tables; where there can be only one, that one.
     pub async fn other_node(&self) -> Engine {
         match &self.schema {
-            Some(schema) => node(schema, &self.clock).await,
+            Some(schema) => node(schema, &self.clock).await.0,
             None => self.engine.clone(),
         }
     }
@@ -111,13 +120,14 @@ impl World {
 }
 
 /// A node of its own on PostgreSQL.
-async fn node(schema: &str, clock: &Arc<SystemClock>) -> Engine {
+async fn node(schema: &str, clock: &Arc<SystemClock>) -> (Engine, Arc<dyn Store>) {
     let url = std::env::var("SEDERUNT_TEST_POSTGRES")
         .expect("SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres");
     let hub = Arc::new(Hub::default());
     let plain = PostgresOptions::new(url, hub.clone());
     let options = PostgresOptions { schema: schema.to_owned(), clock: clock.clone(), pool_size: 6, ..plain };
-    Engine::new(PostgresStore::open(options).await.unwrap(), hub, Settings::default())
+    let store = PostgresStore::open(options).await.unwrap();
+    (Engine::new(store.clone(), hub, Settings::default()), store)
 }
 
 pub fn request() -> ClaimRequest {

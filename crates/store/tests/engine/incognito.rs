@@ -32,7 +32,8 @@ async fn world() -> World {
         Ok(SqliteStore::open(options)?)
     };
     let settings = Settings { incognito: LIMITS, ..Settings::default() };
-    World::over(Engine::new(open().unwrap(), hub, settings).with_private(open), clock, None).await
+    let store = open().unwrap();
+    World::over(Engine::new(store.clone(), hub, settings).with_private(open), store, clock, None).await
 }
 
 async fn open(world: &World, actor: &Actor, id: &str) -> Result<()> {

@@ -11,7 +11,7 @@ use sederunt_core::session::{Session, SessionType, SourceKind};
 use sederunt_core::store::FeedbackDue;
 use sederunt_core::talk::sitting::EndReason;
 use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
-use sederunt_core::talk::{StateFields, Talk};
+use sederunt_core::talk::{StateFields, Talk, TurnRecords};
 use sederunt_core::{Role, SessionId, UserId};
 
 use crate::harness::{World, hold, wish};
@@ -47,14 +47,14 @@ impl World {
             change: StateFields::default(),
             buffer: Buffer::default(),
             crisis: 0,
-            records: Vec::new(),
+            records: TurnRecords::default(),
             usage: None,
         };
         self.engine.finish_turn(begun, outcome).await.unwrap();
     }
 
     async fn talk_of(&self, id: &str) -> (Session, Talk) {
-        let found = self.engine.session_store().talk(&self.owner().tenant, &SessionId::stored(id)).await;
+        let found = self.store.talk(&self.owner().tenant, &SessionId::stored(id)).await;
         found.unwrap().expect("it is there")
     }
 
@@ -90,7 +90,7 @@ async fn an_open_sitting_of_a_merged_user_belongs_to_whom_they_became(world: &Wo
 
     // A caller that decided something for the merged user decides again.
     let close = async |(session, talk): &(Session, Talk)| {
-        world.engine.close_sitting(session, talk, EndReason::Asked, None, None, Vec::new()).await.unwrap()
+        world.engine.close_sitting(session, talk, EndReason::Asked, None).await.unwrap()
     };
     assert!(close(&before).await.is_none());
     assert!(close(&world.talk_of("for her").await).await.is_some());

@@ -177,7 +177,7 @@ async fn tenants_see_nothing_of_each_other(world: &World) {
     );
     let own = world.engine.open(&rival, wish("same", SessionType::Mixed), None).await.unwrap();
     assert!(own.created);
-    world.engine.tenant_store().index_now().await.unwrap();
+    world.engine.index_now().await.unwrap();
     assert!(world.engine.search(&rival, "secretword", None, 10).await.unwrap().items.is_empty());
     assert!(!world.engine.search(&world.owner(), "secretword", None, 10).await.unwrap().items.is_empty());
 }

@@ -437,8 +437,7 @@ async fn a_link_opens_its_view_and_nothing_of_the_session(world: &World) {
     assert_eq!(again.unwrap_err().code(), "already_answered");
     assert!(submit(world, &holder, "v", "z").await.unwrap().cookie.is_some(), "another one is another one");
 
-    let link =
-        world.engine.session_store().share_by_hash(sederunt_core::people::SecretHash::of(&published.token));
+    let link = world.store.share_by_hash(sederunt_core::people::SecretHash::of(&published.token));
     let link = link.await.unwrap().unwrap();
     world.engine.revoke_share(&world.owner(), &link.id).await.unwrap();
     let revoked = world.engine.authenticate(Credential::Share(&published.token), None).await;
@@ -450,7 +449,7 @@ async fn a_view_closes_with_its_session_and_goes_with_it(world: &World) {
     let claim = world.claimed("s", &worker).await;
     publish(world, &worker, &claim, "v", ViewAudience::Member).await;
     let mut brief = form(ViewAudience::None);
-    let now = world.engine.tenant_store().now().await.unwrap();
+    let now = world.engine.now().await.unwrap();
     for end in [now, now.plus(Duration::from_secs(400 * 24 * 3600))] {
         brief.publish_config.expires_at = Some(end);
         let refused =

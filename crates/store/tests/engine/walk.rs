@@ -425,15 +425,11 @@ impl Walk {
                 let user = [None, Some("ada")][self.dice.roll(2)];
                 let thread = [None, Some(&id)][self.dice.roll(2)];
                 let act = if n.is_multiple_of(2) { MemoryAct::Read } else { MemoryAct::Forget };
-                let answer = match engine
-                    .memory_scope(actor, thread, user, act)
-                    .await
-                    .and_then(sederunt_core::engine::MemoryScope::owner)
-                {
-                    Ok(owner) if act == MemoryAct::Read => {
-                        text(engine.memories(actor, &owner, MemoryKind::Fact, None, 100).await)
+                let answer = match engine.memory_scope(actor, thread, user, act).await {
+                    Ok(scope) if act == MemoryAct::Read => {
+                        text(engine.memories(&scope, MemoryKind::Fact, None, 100).await)
                     }
-                    Ok(owner) => text(engine.forget(actor, &owner, MemoryKind::Fact, "fact-of-ada").await),
+                    Ok(scope) => text(engine.forget(&scope, MemoryKind::Fact, "fact-of-ada").await),
                     Err(error) => text(Err::<(), _>(error)),
                 };
                 told("memory", on, answer)
@@ -538,7 +534,7 @@ impl Walk {
 
     async fn check_memory(&self, actor: &Actor, told: &Told) {
         assert!(!told.answer.contains(REMEMBERED), "{} read ada's memory:\n{}", name(actor), self.story);
-        let kept = self.world.engine.session_store().memory(&actor.tenant, "fact-of-ada").await.unwrap();
+        let kept = self.world.store.memory(&actor.tenant, "fact-of-ada").await.unwrap();
         assert!(kept.is_some(), "{} forgot what ada is remembered by:\n{}", name(actor), self.story);
     }
 }
@@ -597,5 +593,5 @@ async fn remember(world: &World, user: &str, text: &str) {
         dormant_at: None,
     };
     let change = Change::new(world.owner().tenant.clone()).record(Record::PutMemory(Box::new(memory)));
-    world.engine.session_store().commit(change).await.unwrap();
+    world.store.commit(change).await.unwrap();
 }

@@ -70,12 +70,12 @@ pub async fn post(
         tier: sederunt_core::talk::Tier::default(),
         user: None,
     };
-    let taken = app.talker()?.post(&caller.actor, &id, wish, input.key).await?;
+    let taken = app.conversations()?.post(&caller.actor, &id, wish, input.key).await?;
     let mut answer = done(taken.message.sequence, true);
     if !input.asked.0 {
         return Ok((StatusCode::ACCEPTED, Json(answer)));
     }
-    answer.reply = Some(app.talker()?.reply_to(&caller.actor, taken).await?.try_into()?);
+    answer.reply = Some(app.conversations()?.reply_to(&caller.actor, taken).await?.try_into()?);
     Ok((StatusCode::OK, Json(answer)))
 }
 
@@ -97,7 +97,7 @@ pub async fn checkpoint(
     if input.body.reason.as_deref().is_some_and(|reason| reason != "manual") {
         return Err(Error::invalid("reason", "must be manual").into());
     }
-    let done = app.talker()?.checkpoint(&caller.actor, &id).await?;
+    let done = app.conversations()?.checkpoint(&caller.actor, &id).await?;
     Ok(Json(CheckpointDone {
         ran: done.ran,
         events_read: Count(done.events_read),

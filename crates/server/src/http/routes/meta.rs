@@ -41,7 +41,7 @@ pub async fn health(Asked(()): Asked<()>) -> Json<Health> {
     responses((status = 200, description = "It can", body = Health))
 )]
 pub async fn ready(State(app): State<App>, Asked(()): Asked<()>) -> Result<Json<Health>> {
-    app.engine.tenant_store().ready().await?;
+    app.engine.ready().await?;
     Ok(healthy())
 }
 

@@ -131,7 +131,7 @@ pub async fn patch(
     At(id): At<SessionId>,
     input: Input<PatchSession>,
 ) -> Result<Json<Session>> {
-    Ok(Json(app.talker()?.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
+    Ok(Json(app.conversations()?.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
 }
 
 /// Delete a session

@@ -206,7 +206,7 @@ pub async fn end(
     {
         check_mode(&session, Some(mode))?;
     }
-    match app.talker()?.end(&caller.actor, &id, wish).await {
+    match app.conversations()?.end(&caller.actor, &id, wish).await {
         Ok(ending) if discard => Ok(Json(EndDone::from(ending).discarded())),
         Ok(ending) => Ok(Json(ending.into())),
         // A missing conversation and another user's look the same: nothing to end.

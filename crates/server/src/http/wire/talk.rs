@@ -1,13 +1,13 @@
 //! Turns on the wire: messages and replies.
 
 use sederunt_agents::model::Message as Said;
-use sederunt_agents::talk::Reply;
-use sederunt_agents::talk::pipeline::Stateless;
+use sederunt_agents::talk::TurnReply;
+use sederunt_agents::talk::pipeline::StatelessAnswer;
+use sederunt_core::Error;
 use sederunt_core::json::Json;
 use sederunt_core::session::MemoryMode as CoreMode;
 use sederunt_core::talk::Tier as CoreTier;
 use sederunt_core::talk::turn::OnBusy as CoreOnBusy;
-use sederunt_core::{Error, limits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -69,18 +69,14 @@ pub enum TurnRole {
 }
 
 impl TurnRequest {
-    pub fn messages(self) -> Result<Vec<Said>, Error> {
-        if self.messages.is_empty() || self.messages.len() > limits::BATCH_EVENTS_MAX {
-            return Err(Error::invalid("messages", format!("must be 1 to {}", limits::BATCH_EVENTS_MAX)));
-        }
-        Ok(self
-            .messages
+    pub fn messages(self) -> Vec<Said> {
+        self.messages
             .into_iter()
             .map(|message| match message.role {
                 TurnRole::User => Said::user(message.content),
                 TurnRole::Assistant => Said::assistant(message.content),
             })
-            .collect())
+            .collect()
     }
 }
 
@@ -149,10 +145,10 @@ pub struct ChatResponse {
     pub stopped: bool,
 }
 
-impl TryFrom<Reply> for ChatResponse {
+impl TryFrom<TurnReply> for ChatResponse {
     type Error = Error;
 
-    fn try_from(reply: Reply) -> Result<Self, Error> {
+    fn try_from(reply: TurnReply) -> Result<Self, Error> {
         Ok(Self {
             response_text: reply.text,
             response_type: reply.kind,
@@ -168,10 +164,10 @@ impl TryFrom<Reply> for ChatResponse {
     }
 }
 
-impl TryFrom<Stateless> for ChatResponse {
+impl TryFrom<StatelessAnswer> for ChatResponse {
     type Error = Error;
 
-    fn try_from(answer: Stateless) -> Result<Self, Error> {
+    fn try_from(answer: StatelessAnswer) -> Result<Self, Error> {
         let crisis = serde_json::to_value(&answer.crisis).map_err(Error::internal)?;
         Ok(Self {
             response_text: answer.text,

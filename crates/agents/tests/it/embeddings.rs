@@ -6,13 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use sederunt_agents::model;
 use sederunt_agents::model::embed::Embedder;
-use sederunt_agents::talk::likeness::Likeness;
-use sederunt_agents::talk::{Reply, Settings};
-use sederunt_core::memory::MemoryKind;
-use sederunt_core::memory::owner::MemoryAct;
+use sederunt_agents::talk::embeddings::MemoryEmbeddings;
+use sederunt_agents::talk::{Settings, TurnReply};
+use sederunt_core::memory::{MemoryKind, Owner};
 use sederunt_core::session::MemoryMode;
-use sederunt_core::store::VectorQuery;
-use sederunt_core::{SessionId, TenantId};
+use sederunt_core::store::{Store, VectorQuery};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -93,7 +91,7 @@ impl StandIn {
 
     fn settings(&self, model: &str) -> Settings {
         let embedder = Embedder::new(&model::Settings::new(&self.url, None, model)).unwrap();
-        Settings { likeness: Some(Arc::new(Likeness::new(embedder, None))), ..Settings::default() }
+        Settings { embeddings: Some(Arc::new(MemoryEmbeddings::new(embedder, None))), ..Settings::default() }
     }
 
     fn world(&self) -> World {
@@ -113,7 +111,7 @@ fn rows(texts: &[String], wide: bool) -> Vec<Value> {
     texts.iter().enumerate().map(row).collect()
 }
 
-fn retrieval(reply: &Reply) -> (u64, Option<&str>) {
+fn retrieval(reply: &TurnReply) -> (u64, Option<&str>) {
     (reply.diagnostics["recalled"].as_u64().unwrap(), reply.diagnostics["retrieval"].as_str())
 }
 
@@ -160,13 +158,13 @@ async fn a_missing_vector_is_made_later_and_one_text_that_is_refused_holds_up_no
     stand_in.is(Mood::Breaks);
     world.say("t", "Remember that I like tea").await;
     world.say("t", TELL).await;
-    assert_eq!(world.talker.make_vectors().await.unwrap(), 0);
+    assert_eq!(world.conversations.make_vectors().await.unwrap(), 0);
     assert!(unembedded(&world, "toy").await);
     stand_in.is(Mood::Picky);
     embedded(&world).await;
     assert_eq!(retrieval(&world.say("t", ASK).await), (1, Some("hybrid")));
     let asked = stand_in.asked();
-    assert_eq!(world.talker.make_vectors().await.unwrap(), 0);
+    assert_eq!(world.conversations.make_vectors().await.unwrap(), 0);
     assert_eq!(stand_in.asked(), asked, "nothing is left to be made");
     assert!(unembedded(&world, "wide").await, "another model has looked at nothing yet");
 }
@@ -174,14 +172,14 @@ async fn a_missing_vector_is_made_later_and_one_text_that_is_refused_holds_up_no
 /// Waits until every memory has been looked at, by this call or by whoever was at it already.
 async fn embedded(world: &World) {
     let made = async || {
-        world.talker.make_vectors().await.unwrap();
+        world.conversations.make_vectors().await.unwrap();
         !unembedded(world, "toy").await
     };
     until("every memory has its vector", made).await;
 }
 
 async fn unembedded(world: &World, model: &str) -> bool {
-    !world.engine.session_store().unembedded(model, 10).await.unwrap().is_empty()
+    !world.engine.unembedded(model, 10).await.unwrap().is_empty()
 }
 
 #[tokio::test]
@@ -214,24 +212,14 @@ async fn what_a_sitting_leaves_gets_its_vectors_by_itself() {
 async fn an_incognito_conversation_has_its_vectors_in_its_own_store() {
     let stand_in = StandIn::start().await;
     let world = stand_in.world();
-    let id = world.talker.open(&world.me, "t", Some(MemoryMode::Incognito)).await.unwrap();
+    let id = world.conversations.open(&world.me, "t", Some(MemoryMode::Incognito)).await.unwrap();
     world.say("t", TELL).await;
     embedded(&world).await;
     assert_eq!(retrieval(&world.say("t", ASK).await), (1, Some("hybrid")));
-    let owner = world
-        .engine
-        .memory_scope(&world.me, Some(&id), None, MemoryAct::Read)
-        .await
-        .unwrap()
-        .owner()
-        .unwrap();
-    let kept = async |world: &World, id: &SessionId| {
-        let query = VectorQuery { owner: owner.clone(), model: "toy".into(), after: 0, limit: 10 };
-        let tenant: TenantId = world.me.tenant.clone();
-        assert!(owner.session_id().as_ref() == Some(id));
-        world.engine.session_store().vectors(&tenant, query).await.unwrap().kept
+    let kept = async |store: &Arc<dyn Store>| {
+        let query = VectorQuery { owner: Owner::session(&id), model: "toy".into(), after: 0, limit: 10 };
+        store.vectors(&world.me.tenant, query).await.unwrap().kept
     };
-    assert_eq!(kept(&world, &id).await, 1);
-    world.engine.delete(&world.me, &id).await.unwrap();
-    assert_eq!(kept(&world, &id).await, 0, "the durable store has none");
+    assert_eq!(kept(world.private.get().unwrap()).await, 1);
+    assert_eq!(kept(&world.store).await, 0, "the durable store has none");
 }

@@ -7,72 +7,71 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use sederunt_core::engine::{Engine, RunningTurn};
 use sederunt_core::memory::vector::{Vector, VectorIndex};
 use sederunt_core::memory::{Memory, Owner};
-use sederunt_core::store::{SessionStore, VectorQuery};
 use sederunt_core::{Error, TenantId, limits as core_limits};
 
-use super::Talker;
+use super::Conversations;
 use crate::limits;
 use crate::model;
 use crate::model::embed::Embedder;
 
 /// An embedding model, and the cached vectors of memories.
 #[derive(Debug)]
-pub struct Likeness {
+pub struct MemoryEmbeddings {
     embedder: Embedder,
     /// The similarity (cosine) from which on a memory matches a message.
     min: f32,
-    shelves: Mutex<Shelves>,
+    cache: Mutex<VectorCache>,
     /// A task is making the missing vectors.
     busy: AtomicBool,
 }
 
 /// Cached vectors by owner, with when they were last used.
 #[derive(Debug, Default)]
-struct Shelves {
-    kept: HashMap<(TenantId, Owner), Kept>,
+struct VectorCache {
+    kept: HashMap<(TenantId, Owner), CachedVectors>,
     asked: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Kept {
-    shelf: Arc<VectorIndex>,
+struct CachedVectors {
+    index: Arc<VectorIndex>,
     /// How many vectors the store had, and the number of the newest.
     count: u64,
     newest: i64,
     asked: u64,
 }
 
-impl Likeness {
+impl MemoryEmbeddings {
     pub fn new(embedder: Embedder, min: Option<f32>) -> Self {
         Self {
             embedder,
-            min: min.unwrap_or(limits::LIKENESS_MIN),
-            shelves: Mutex::default(),
+            min: min.unwrap_or(limits::SIMILARITY_MIN),
+            cache: Mutex::default(),
             busy: AtomicBool::new(false),
         }
     }
 
-    /// The ids of an owner's memories that are similar to a text, most similar first. `None`: no vector of the text
+    /// The ids of the memories of a turn that are similar to a text, most similar first. `None`: no vector of the text
     /// came in time.
-    pub(super) async fn like(
+    async fn similar(
         &self,
-        store: &dyn SessionStore,
-        tenant: &TenantId,
-        owner: &Owner,
+        engine: &Engine,
+        begun: &RunningTurn,
         text: &str,
     ) -> Result<Option<Vec<String>>, Error> {
-        let shelf = self.shelf(store, tenant, owner).await?;
-        if shelf.is_empty() {
+        let index = self.index(engine, begun).await?;
+        if index.is_empty() {
             return Ok(Some(Vec::new()));
         }
         let texts = [text];
         let asked = self.embedder.embed(&texts);
         match tokio::time::timeout(limits::EMBED_MESSAGE_MAX, asked).await {
-            Ok(Ok(vectors)) => {
-                Ok(vectors.first().map(|vector| shelf.nearest(vector, self.min, limits::RECALL_CANDIDATES)))
-            }
+            Ok(Ok(vectors)) => Ok(vectors
+                .first()
+                .map(|vector| index.nearest(vector, self.min, core_limits::RECALL_CANDIDATES))),
             Ok(Err(error)) => {
                 tracing::debug!(target: "sederunt::talk", %error, "a message could not be embedded; its turn recalls by words");
                 Ok(None)
@@ -83,48 +82,35 @@ impl Likeness {
 
     /// An owner's vectors as the store has them now: new ones are added to the cache; if any were removed, all are
     /// read again.
-    async fn shelf(
-        &self,
-        store: &dyn SessionStore,
-        tenant: &TenantId,
-        owner: &Owner,
-    ) -> Result<Arc<VectorIndex>, Error> {
-        let key = (tenant.clone(), owner.clone());
-        let known = self.shelves.lock().asked(&key);
-        let read = async |after| {
-            let query = VectorQuery {
-                owner: owner.clone(),
-                model: self.embedder.model().to_owned(),
-                after,
-                limit: core_limits::VECTORS_COMPARED_MAX,
-            };
-            store.vectors(tenant, query).await
-        };
+    async fn index(&self, engine: &Engine, begun: &RunningTurn) -> Result<Arc<VectorIndex>, Error> {
+        let key = (begun.tenant().clone(), begun.owner());
+        let known = self.cache.lock().asked(&key);
+        let read = async |after| engine.vectors_for_turn(begun, self.embedder.model(), after).await;
         let mut found = read(known.newest).await?;
         let mut kept = known;
         if found.kept != kept.count + found.items.len() as u64 {
-            kept = Kept::default();
+            kept = CachedVectors::default();
             found = read(0).await?;
         } else if found.items.is_empty() {
-            return Ok(kept.shelf);
+            return Ok(kept.index);
         }
-        let shelf = Arc::make_mut(&mut kept.shelf);
+        let index = Arc::make_mut(&mut kept.index);
         for one in &found.items {
-            shelf.put(&one.memory, &one.vector);
+            index.put(&one.memory, &one.vector);
             kept.newest = one.number;
         }
         kept.count = found.kept;
-        let shelf = kept.shelf.clone();
-        self.shelves.lock().keep(key, kept);
-        Ok(shelf)
+        let index = kept.index.clone();
+        self.cache.lock().keep(key, kept);
+        Ok(index)
     }
 
     /// Makes the missing vectors of memories for this model, until none is missing or the provider does not answer.
     /// Returns how many were made.
-    async fn make_missing(&self, store: &dyn SessionStore) -> Result<usize, Error> {
+    async fn make_missing(&self, engine: &Engine) -> Result<usize, Error> {
         let mut made = 0;
         loop {
-            let missing = store.unembedded(self.embedder.model(), limits::EMBED_TEXTS_MAX).await?;
+            let missing = engine.unembedded(self.embedder.model(), limits::EMBED_TEXTS_MAX).await?;
             if missing.is_empty() {
                 return Ok(made);
             }
@@ -135,7 +121,7 @@ impl Likeness {
                 by_tenant.entry(tenant).or_default().push((memory, vector));
             }
             for (tenant, made) in by_tenant {
-                store.keep_vectors(&tenant, self.embedder.model(), made).await?;
+                engine.keep_vectors(&tenant, self.embedder.model(), made).await?;
             }
         }
     }
@@ -176,44 +162,57 @@ fn is_about_the_text(error: &model::Error) -> bool {
     matches!(error, model::Error::TooLong | model::Error::Refused { status: 400 | 413 | 422, .. })
 }
 
-impl Shelves {
-    fn asked(&mut self, key: &(TenantId, Owner)) -> Kept {
+impl VectorCache {
+    fn asked(&mut self, key: &(TenantId, Owner)) -> CachedVectors {
         self.asked += 1;
-        let Some(kept) = self.kept.get_mut(key) else { return Kept::default() };
+        let Some(kept) = self.kept.get_mut(key) else { return CachedVectors::default() };
         kept.asked = self.asked;
         kept.clone()
     }
 
     /// Caches an owner's vectors, and drops those used least recently beyond the limit.
-    fn keep(&mut self, key: (TenantId, Owner), kept: Kept) {
+    fn keep(&mut self, key: (TenantId, Owner), kept: CachedVectors) {
         self.asked += 1;
-        self.kept.insert(key, Kept { asked: self.asked, ..kept });
-        let mut bytes: usize = self.kept.values().map(|kept| kept.shelf.bytes()).sum();
-        while bytes > limits::SHELVES_BYTES_MAX
+        self.kept.insert(key, CachedVectors { asked: self.asked, ..kept });
+        let mut bytes: usize = self.kept.values().map(|kept| kept.index.bytes()).sum();
+        while bytes > limits::VECTOR_CACHE_BYTES_MAX
             && let Some(oldest) =
                 self.kept.iter().min_by_key(|(_, kept)| kept.asked).map(|(key, _)| key.clone())
         {
-            bytes -= self.kept.remove(&oldest).map_or(bytes, |kept| kept.shelf.bytes());
+            bytes -= self.kept.remove(&oldest).map_or(bytes, |kept| kept.index.bytes());
         }
     }
 }
 
-impl Talker {
+impl Conversations {
+    /// The ids of the memories of a turn that are similar to its message, most similar first. `None`: no embedding is
+    /// available.
+    pub(super) async fn similar(
+        &self,
+        begun: &RunningTurn,
+        text: &str,
+    ) -> Result<Option<Vec<String>>, Error> {
+        match &self.settings.embeddings {
+            Some(embeddings) => embeddings.similar(&self.engine, begun, text).await,
+            None => Ok(None),
+        }
+    }
+
     /// Makes the missing vectors, where an embedding model is configured. Only one task does so at a time; it also
     /// finds those that were added meanwhile.
     pub async fn make_vectors(&self) -> Result<usize, Error> {
-        let Some(likeness) = &self.settings.likeness else { return Ok(0) };
-        if likeness.busy.swap(true, Ordering::AcqRel) {
+        let Some(embeddings) = &self.settings.embeddings else { return Ok(0) };
+        if embeddings.busy.swap(true, Ordering::AcqRel) {
             return Ok(0);
         }
-        let made = likeness.make_missing(&**self.engine.session_store()).await;
-        likeness.busy.store(false, Ordering::Release);
+        let made = embeddings.make_missing(&self.engine).await;
+        embeddings.busy.store(false, Ordering::Release);
         made
     }
 
     /// The same, in the background.
     pub(super) fn make_vectors_soon(&self) {
-        if self.settings.likeness.is_none() {
+        if self.settings.embeddings.is_none() {
             return;
         }
         let this = self.clone();

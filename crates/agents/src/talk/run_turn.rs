@@ -10,23 +10,23 @@ use sederunt_core::json::Json;
 use sederunt_core::lesson::shown;
 use sederunt_core::live::RowWatch;
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::talk::StateFields;
 use sederunt_core::talk::pause::TurnApproval;
 use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
+use sederunt_core::talk::{StateFields, TurnRecords};
 use sederunt_core::{Conflict, Error};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::pipeline::{Answer, Asks, Came, Failure};
-use super::{Progress, Reply, Talker};
+use super::pipeline::{ApprovalRequest, TurnAnswer, TurnFailure, TurnResult};
+use super::{Conversations, Progress, TurnReply};
+use crate::heartbeat::{Beat, ClaimEnd, Heartbeat};
 use crate::limits;
 use crate::model::Usage;
-use crate::pulse::{Beat, End, Pulse};
-use crate::steps::words::within;
+use crate::steps::reply_events::within;
 
 /// The state of a turn, shared with its pipeline.
-pub(super) struct Listener<'a> {
-    talker: &'a Talker,
+pub(super) struct TurnListener<'a> {
+    conversations: &'a Conversations,
     pub(super) begun: &'a RunningTurn,
     heard: &'a UnboundedSender<Progress>,
     said: Mutex<String>,
@@ -40,7 +40,7 @@ pub(super) struct Listener<'a> {
 }
 
 /// What a turn that is cut short leaves.
-struct Left {
+struct UnfinishedTurn {
     /// Text that is not in the log.
     said: String,
     /// The log holds calls of it.
@@ -48,7 +48,7 @@ struct Left {
     used: Usage,
 }
 
-impl Listener<'_> {
+impl TurnListener<'_> {
     pub(super) fn stage(&self, stage: &'static str, detail: Option<String>) {
         let _ = self.heard.send(Progress::Stage { stage, detail });
     }
@@ -59,7 +59,7 @@ impl Listener<'_> {
             return;
         }
         self.said.lock().push_str(text);
-        self.talker.engine.say(self.begun, text);
+        self.conversations.engine.say(self.begun, text);
         if self.kept.swap(false, Ordering::Relaxed) {
             let _ = self.heard.send(Progress::Chunk("\n\n".to_owned()));
         }
@@ -95,37 +95,37 @@ impl Listener<'_> {
     }
 }
 
-impl Talker {
+impl Conversations {
     pub(super) async fn run_turn(
         &self,
         begun: &RunningTurn,
         message: &Event,
         heard: &UnboundedSender<Progress>,
-    ) -> Result<Reply, Error> {
+    ) -> Result<TurnReply, Error> {
         let row = Mutex::new(self.engine.hub().watch_row(begun.incarnation()));
         let (said, called, kept, used) = Default::default();
-        let listener = Listener { talker: self, begun, heard, said, row, called, kept, used };
-        let pulse = Pulse::new(self.engine.hub(), begun.incarnation(), self.hold.lease);
+        let listener = TurnListener { conversations: self, begun, heard, said, row, called, kept, used };
+        let heartbeat = Heartbeat::new(self.engine.hub(), begun.incarnation(), self.hold.lease);
         let came = tokio::select! {
             came = self.answer(&listener, message) => came,
-            end = self.watch(begun, pulse) => match end {
-                End::Stopped => Err(Failure::Stopped),
-                End::Lost => return Err(Conflict::Fenced.into()),
+            end = self.watch(begun, heartbeat) => match end {
+                ClaimEnd::Stopped => Err(TurnFailure::Stopped),
+                ClaimEnd::Lost => return Err(Conflict::Fenced.into()),
             },
         };
-        let left = Left {
+        let left = UnfinishedTurn {
             said: listener.said.into_inner(),
             called: listener.called.into_inner(),
             used: listener.used.into_inner(),
         };
         let finished = match came {
-            Ok(Came::Answered(answer)) => {
+            Ok(TurnResult::Answered(answer)) => {
                 Some(self.engine.finish_turn(begun, answered(begun, *answer)?).await?)
             }
-            Ok(Came::Asks(asks)) => match self.engine.pause_turn(begun, asking(begun, *asks)?).await {
+            Ok(TurnResult::Asks(asks)) => match self.engine.pause_turn(begun, asking(begun, *asks)?).await {
                 // A call that cannot be put before a person, such as one without a name, fails the turn.
                 Err(error @ (Error::Invalid { .. } | Error::TooLarge { .. })) => {
-                    Some(self.cut_short(begun, &Failure::Engine(error), &left).await?)
+                    Some(self.cut_short(begun, &TurnFailure::Engine(error), &left).await?)
                 }
                 paused => paused?,
             },
@@ -133,9 +133,9 @@ impl Talker {
         };
         let finished = match finished {
             Some(finished) => finished,
-            None => self.cut_short(begun, &Failure::Stopped, &left).await?,
+            None => self.cut_short(begun, &TurnFailure::Stopped, &left).await?,
         };
-        Reply::read(&finished.events, begun.turn)
+        TurnReply::read(&finished.events, begun.turn)
             .unwrap_or_else(|| Err(Error::internal("a turn was closed without a word")))
     }
 
@@ -143,8 +143,8 @@ impl Talker {
     async fn cut_short(
         &self,
         begun: &RunningTurn,
-        failure: &Failure,
-        left: &Left,
+        failure: &TurnFailure,
+        left: &UnfinishedTurn,
     ) -> Result<FinishedTurn, Error> {
         let mut outcome = cut_short(begun, failure, left)?;
         if left.called {
@@ -154,13 +154,13 @@ impl Talker {
     }
 
     /// Renews the lease until the turn has to end.
-    async fn watch(&self, begun: &RunningTurn, mut pulse: Pulse) -> End {
+    async fn watch(&self, begun: &RunningTurn, mut heartbeat: Heartbeat) -> ClaimEnd {
         loop {
-            let stop_requested = match pulse.beat().await {
+            let stop_requested = match heartbeat.beat().await {
                 Beat::Look => self.engine.look_at_turn(begun).await.map(|(stop, _)| stop),
                 Beat::Renew => self.engine.renew_turn(begun).await,
             };
-            if let Some(end) = End::of(stop_requested) {
+            if let Some(end) = ClaimEnd::of(stop_requested) {
                 return end;
             }
         }
@@ -176,7 +176,7 @@ fn injected(what: &[(&'static str, Vec<String>)]) -> Result<Vec<NewEvent>, Error
     what.iter().map(event).collect()
 }
 
-fn asking(begun: &RunningTurn, asks: Asks) -> Result<TurnApproval, Error> {
+fn asking(begun: &RunningTurn, asks: ApprovalRequest) -> Result<TurnApproval, Error> {
     Ok(TurnApproval {
         events: injected(&asks.injected)?,
         usage: added_up(begun, &asks.usage)?,
@@ -188,7 +188,7 @@ fn asking(begun: &RunningTurn, asks: Asks) -> Result<TurnApproval, Error> {
     })
 }
 
-fn answered(begun: &RunningTurn, answer: Answer) -> Result<TurnOutcome, Error> {
+fn answered(begun: &RunningTurn, answer: TurnAnswer) -> Result<TurnOutcome, Error> {
     let mut events = injected(&answer.injected)?;
     for text in &answer.before {
         events.push(message(text, json!({}))?);
@@ -206,11 +206,15 @@ fn answered(begun: &RunningTurn, answer: Answer) -> Result<TurnOutcome, Error> {
 }
 
 /// What is kept of a turn without an answer: the text so far, and why there is no more.
-fn cut_short(begun: &RunningTurn, failure: &Failure, left: &Left) -> Result<TurnOutcome, Error> {
+fn cut_short(
+    begun: &RunningTurn,
+    failure: &TurnFailure,
+    left: &UnfinishedTurn,
+) -> Result<TurnOutcome, Error> {
     let mut events = Vec::new();
     let kind = match failure {
-        Failure::Stopped => TurnOutcomeKind::Stopped,
-        Failure::Model(_) | Failure::Limit(_) | Failure::Unfit(_) | Failure::Engine(_) => {
+        TurnFailure::Stopped => TurnOutcomeKind::Stopped,
+        TurnFailure::Model(_) | TurnFailure::Limit(_) | TurnFailure::Unfit(_) | TurnFailure::Engine(_) => {
             TurnOutcomeKind::Failed
         }
     };
@@ -229,7 +233,7 @@ fn cut_short(begun: &RunningTurn, failure: &Failure, left: &Left) -> Result<Turn
         change: StateFields::default().with("route", kind.as_str().into()),
         buffer,
         crisis: 0,
-        records: Vec::new(),
+        records: TurnRecords::default(),
         usage: added_up(begun, &left.used)?,
     })
 }

@@ -19,14 +19,14 @@ use crate::limits;
 
 /// Why a run or a turn has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ClaimEnd {
     /// A caller asked the session to stop.
     Stopped,
     /// Another worker may hold the claim: nothing that this one writes would be accepted.
     Lost,
 }
 
-impl End {
+impl ClaimEnd {
     /// The end that a read of the row or a renewal of the lease leads to: a requested stop, or a lost claim. A store
     /// that cannot be reached is asked again: the lease itself decides.
     pub(crate) fn of(stop_requested: Result<bool, Error>) -> Option<Self> {
@@ -47,14 +47,14 @@ pub(crate) enum Beat {
     Renew,
 }
 
-pub(crate) struct Pulse {
+pub(crate) struct Heartbeat {
     row: RowWatch,
     first_look: Pin<Box<Sleep>>,
     looked: bool,
     renewals: Interval,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Watches the row from now on.
     pub(crate) fn new(hub: &Arc<Hub>, life: Incarnation, lease: Duration) -> Self {
         let begun = Instant::now();

@@ -12,22 +12,22 @@ use crate::model::{Message, ToolCall, Usage};
 
 /// A run so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Past {
+pub(crate) struct LogReplay {
     pub messages: Vec<Message>,
-    pub spent: Spent,
+    pub spent: SpentUsage,
     /// Calls without a result, oldest first.
-    pub open: Vec<Open>,
+    pub open: Vec<OpenCall>,
 }
 
 /// The usage of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spent {
+pub(crate) struct SpentUsage {
     /// Replies of the model.
     pub steps: u64,
     pub usage: Usage,
 }
 
-impl Spent {
+impl SpentUsage {
     pub(crate) fn add(&mut self, usage: Usage) {
         self.steps += 1;
         let sum = &mut self.usage;
@@ -57,7 +57,7 @@ impl Spent {
 
 /// A call that has no result in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Open {
+pub(crate) struct OpenCall {
     pub call: ToolCall,
     /// Its sequence in the log: a model may give two calls one id and the same arguments.
     pub sequence: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Open {
     pub flaw: Option<String>,
 }
 
-impl Open {
+impl OpenCall {
     /// A call from its event, not begun yet.
     fn new(call: ToolCall, event: &Event) -> Self {
         let metadata = event.metadata.as_ref().map(Json::value).unwrap_or_default();
@@ -85,8 +85,8 @@ impl Open {
 }
 
 /// Reads a log, oldest event first.
-pub(crate) fn read(events: &[Event]) -> Past {
-    let mut past = Past::default();
+pub(crate) fn read(events: &[Event]) -> LogReplay {
+    let mut past = LogReplay::default();
     let mut step_of_last = None;
     for event in events {
         let metadata = event.metadata.as_ref().map(Json::value).unwrap_or_default();
@@ -116,7 +116,7 @@ pub(crate) fn read(events: &[Event]) -> Past {
             "agent.tool_call" => {
                 let call =
                     ToolCall { id: word("tool_call_id"), name: word("tool_name"), args: args_of(event) };
-                past.open.push(Open::new(call.clone(), event));
+                past.open.push(OpenCall::new(call.clone(), event));
                 // The calls of one reply belong to its message.
                 match past.messages.last_mut() {
                     Some(Message::Assistant { calls, .. }) if step == step_of_last => calls.push(call),
@@ -171,7 +171,7 @@ pub(crate) fn read(events: &[Event]) -> Past {
     past
 }
 
-impl Past {
+impl LogReplay {
     /// A reviewer changed the arguments of an open call: the transcript shows the call as it was carried out.
     fn take_edit(&mut self, id: &str, changed: &Json) {
         let Some(open) = self.open.iter_mut().find(|open| open.call.id == id) else { return };
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_run_ends_at_the_first_limit_it_reaches() {
-        let spent = |steps, input_tokens, cost| Spent {
+        let spent = |steps, input_tokens, cost| SpentUsage {
             steps,
             usage: Usage { input_tokens, cost_micros: Some(cost), ..Default::default() },
         };

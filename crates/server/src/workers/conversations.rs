@@ -1,19 +1,19 @@
-//! The keeper of conversations: at each interval ends silent sittings and resumes waiting ones.
+//! Sweeps conversations: at each interval ends silent sittings and resumes waiting messages.
 
 use std::time::Duration;
 
-use sederunt_agents::talk::Talker;
+use sederunt_agents::talk::Conversations;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics;
 
-pub async fn run(talker: Talker, every: Duration) {
+pub async fn run(conversations: Conversations, every: Duration) {
     let mut ticks = interval(every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failed = false;
     loop {
         ticks.tick().await;
-        match talker.keep().await {
+        match conversations.sweep().await {
             Ok(kept) => {
                 failed = false;
                 metrics::kept("ended", kept.ended);
@@ -22,7 +22,7 @@ pub async fn run(talker: Talker, every: Duration) {
             }
             // A store that does not answer is reported once, not every time.
             Err(error) if !std::mem::replace(&mut failed, true) => {
-                tracing::warn!(target: "sederunt::talk", code = error.code(), %error, "the keeper could not reach the store; nothing is lost, and it tries again");
+                tracing::warn!(target: "sederunt::talk", code = error.code(), %error, "conversations could not be swept; nothing is lost, and the next sweep tries again");
             }
             Err(_) => {}
         }

@@ -9,14 +9,14 @@ use serde_json::json;
 
 use super::event;
 use crate::limits;
-use crate::model::Reply;
+use crate::model::ModelReply;
 
 /// Marks a text that was too long to be kept whole.
 const CUT: &str = "\n[The text was longer; the rest was cut.]";
 
 /// The events of a reply: its thinking, its text, its calls. A text that is longer than one event takes several; what
 /// no batch could hold is cut and marked.
-pub(crate) fn words(step: u64, reply: &Reply) -> Result<Vec<DraftEvent>, Error> {
+pub(crate) fn reply_events(step: u64, reply: &ModelReply) -> Result<Vec<DraftEvent>, Error> {
     let mut usage = Some(serde_json::to_value(reply.usage).map_err(Error::internal)?);
     let mut metadata = |mut fields: serde_json::Value| {
         fields["step"] = step.into();
@@ -99,16 +99,16 @@ mod tests {
     use sederunt_core::limits::{BATCH_BYTES_MAX, EVENT_BYTES_MAX};
 
     use super::*;
-    use crate::model::{BadCall, Stop, ToolCall, Usage};
+    use crate::model::{BadCall, StopReason, ToolCall, Usage};
 
-    fn reply(text: String) -> Reply {
-        Reply {
+    fn reply(text: String) -> ModelReply {
+        ModelReply {
             text,
             thinking: String::new(),
             calls: Vec::new(),
             bad_calls: Vec::new(),
             usage: Usage::default(),
-            stop: Stop::End,
+            stop: StopReason::End,
         }
     }
 
@@ -121,7 +121,7 @@ mod tests {
     fn a_text_that_one_event_cannot_hold_goes_over_several() {
         for (unit, times) in [("é", 200_000), ("\u{1}", 100_000), ("\"\n", 300_000), ("x", 3_000_000)] {
             let whole = unit.repeat(times);
-            let events = words(1, &reply(whole.clone())).unwrap();
+            let events = reply_events(1, &reply(whole.clone())).unwrap();
             assert!(events.len() > 1, "{unit:?}");
             assert!(
                 events.iter().all(|event| event.content.as_ref().unwrap().len() < EVENT_BYTES_MAX - 4096)
@@ -129,15 +129,15 @@ mod tests {
             assert_eq!(said(&events), whole);
         }
         let fits = "x".repeat(limits::TEXT_EVENT_BYTES_MAX - 2);
-        assert_eq!(words(1, &reply(fits.clone())).unwrap().len(), 1);
-        assert_eq!(words(1, &reply(fits + "xxx")).unwrap().len(), 2);
+        assert_eq!(reply_events(1, &reply(fits.clone())).unwrap().len(), 1);
+        assert_eq!(reply_events(1, &reply(fits + "xxx")).unwrap().len(), 2);
     }
 
     #[test]
     fn what_no_batch_could_hold_is_cut_and_says_so() {
         let calls = vec![ToolCall { id: "c".into(), name: "t".into(), args: Json::empty_object() }];
-        let long = Reply { calls, thinking: "y".repeat(1_000_000), ..reply("\u{1}".repeat(4_000_000)) };
-        let events = words(1, &long).unwrap();
+        let long = ModelReply { calls, thinking: "y".repeat(1_000_000), ..reply("\u{1}".repeat(4_000_000)) };
+        let events = reply_events(1, &long).unwrap();
         let bytes: usize = events.iter().map(|event| event.content.as_ref().unwrap().len()).sum();
         assert!(bytes < BATCH_BYTES_MAX - 64 * 1024, "{bytes}");
         let messages: Vec<DraftEvent> =
@@ -153,7 +153,7 @@ mod tests {
     fn a_call_with_arguments_that_cannot_be_read_is_marked() {
         let calls = vec![ToolCall { id: "c".into(), name: "t".into(), args: Json::empty_object() }];
         let bad_calls = vec![BadCall { place: 0, why: "no object".into() }];
-        let events = words(1, &Reply { calls, bad_calls, ..reply(String::new()) }).unwrap();
+        let events = reply_events(1, &ModelReply { calls, bad_calls, ..reply(String::new()) }).unwrap();
         assert_eq!(events[0].metadata.as_ref().unwrap().value()["bad_arguments"], "no object");
     }
 }
