@@ -343,7 +343,15 @@ async fn a_forged_or_repeated_notification_changes_no_stream() {
 async fn who_joins_late_on_another_node_is_given_the_reply_from_its_beginning() {
     with_two_nodes(async |here, there| {
         here.tenant_named("ours").await;
+        let mut hints = there.hub.hints(&tenant("ours"), None);
         here.open("ours", "s").await;
+        // News of a session that does not run end its reply: they must not arrive between the two pieces.
+        in_time("the news of the session", async {
+            while !matches!(hints.take(), Some(HintBatch::Hints(..))) {
+                hints.wait().await;
+            }
+        })
+        .await;
         let incarnation = incarnation_of(here, "ours", "s").await;
         there.spread_delta(&tenant("ours"), piece(incarnation, 0, "The quick "));
         let admin = here.admin().await;
