@@ -287,6 +287,7 @@ mod tests {
             ),
             (Conflict::SequenceMismatch { last_sequence: 7 }.into(), 409, "sequence_mismatch"),
             (Conflict::Fenced.into(), 409, "fenced"),
+            (Conflict::EpochMissing.into(), 409, "fenced"),
             (Conflict::SessionBusy.into(), 409, "session_busy"),
             (Conflict::SessionRunning.into(), 409, "session_running"),
             (Conflict::SessionClosed.into(), 409, "session_closed"),
@@ -303,6 +304,10 @@ mod tests {
             (Conflict::RetryLimit { limit: 50 }.into(), 409, "retry_limit"),
             (Conflict::SeveralPending.into(), 409, "several_pending"),
             (Conflict::SittingOpen.into(), 409, "sitting_open"),
+            (Conflict::NothingEnded.into(), 409, "nothing_ended"),
+            (Conflict::ViewClosed.into(), 409, "view_closed"),
+            (Conflict::ViewFull.into(), 409, "view_full"),
+            (Conflict::AlreadyAnswered.into(), 409, "already_answered"),
             (Error::TooLarge { what: "body", limit: 9 }.into(), 413, "too_large"),
             (Refused::MediaType, 415, "invalid"),
             (Error::invalid("title", "is bad").into(), 422, "invalid"),
@@ -313,11 +318,14 @@ mod tests {
                 422,
                 "hard_blocked",
             ),
+            (Refused::Upgrade, 426, "upgrade_required"),
             (Error::RateLimited(Duration::from_millis(10)).into(), 429, "rate_limited"),
             (Error::internal(cause()).into(), 500, "internal"),
             (Error::unavailable(cause()).into(), 503, "unavailable"),
         ];
+        let mut tried = std::collections::BTreeSet::new();
         for (refused, status, code) in table {
+            tried.insert((status, code.to_owned()));
             let (head, body) = answer(refused).await;
             assert_eq!((head.status().as_u16(), body["error"]["code"].as_str()), (status, Some(code)));
             assert_eq!(body["error"]["request_id"], "r1");
@@ -325,6 +333,17 @@ mod tests {
             assert_eq!(head.headers().contains_key(header::RETRY_AFTER), matches!(status, 429 | 503));
             assert_eq!(head.headers().contains_key(header::WWW_AUTHENTICATE), status == 401);
         }
+        assert_eq!(tried, contract(), "the refusals tried here, and those in the table of docs/API.md");
+    }
+
+    /// The statuses and codes in the table of docs/API.md.
+    fn contract() -> std::collections::BTreeSet<(u16, String)> {
+        let row = |line: &str| {
+            let mut cells = line.strip_prefix("| ")?.split(" | ");
+            let status = cells.next()?.parse().ok()?;
+            Some((status, cells.next()?.trim_matches('`').to_owned()))
+        };
+        include_str!("../../../../docs/API.md").lines().filter_map(row).collect()
     }
 
     #[tokio::test]
