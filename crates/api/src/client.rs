@@ -1,6 +1,5 @@
-//! A small client of the server's routes, for the command line: JSON in and out, refusals as typed
-//! errors, streams line by line, and WebSockets over the same way. The routes are those of a running server, or of
-//! this process.
+//! A client of the server's routes: JSON in and out, refusals as typed errors, streams event by event, and WebSockets
+//! with the same credentials. The routes are those of a running server, or of this process ([`LocalRoutes`]).
 
 mod socket;
 mod transport;
@@ -9,18 +8,16 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use sederunt_agents::executor::Kit;
-use sederunt_agents::talk::{self, Talker};
-use sederunt_core::engine::Engine;
-use sederunt_core::people::SecretHash;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use self::socket::{Frame, Socket};
 use self::transport::{Answer, Headers, HttpTransport, Transport};
-use crate::config::{Auth, ConfigError, ServerConfig};
-use crate::http::auth::X_SEDERUNT_TENANT;
-use crate::http::wire::error::{Envelope, Refusal};
+pub use self::transport::{LocalAnswer, LocalRoutes};
+use crate::wire::error::{Envelope, Refusal};
+
+/// The header by which the operator names a tenant.
+pub const X_SEDERUNT_TENANT: &str = "x-sederunt-tenant";
 
 /// The routes of a server, and who calls them.
 #[derive(Clone, Debug)]
@@ -77,19 +74,9 @@ impl Client {
         Ok(Self { transport, key: key.map(Key), tenant: None })
     }
 
-    /// The operator, as a client of the routes over this engine in this process: no port is opened, and nothing runs
-    /// beside the requests. Links in answers start with `base_url`. Lessons are drawn where there is a kit for that.
-    pub fn in_process(engine: Engine, base_url: String, kit: Option<Arc<Kit>>) -> Result<Self, ConfigError> {
-        let key = sederunt_core::ids::random_secret();
-        let talker = kit.map(|kit| Talker::new(engine.clone(), kit, talk::Settings::default()));
-        let config = ServerConfig {
-            auth: Auth::Keys,
-            operator_key_hash: Some(SecretHash::of(&key)),
-            public_url: Some(base_url),
-            talker,
-            ..ServerConfig::default()
-        };
-        Ok(Self { transport: Transport::in_process(engine, &config)?, key: Some(Key(key)), tenant: None })
+    /// A client of routes in this process, with the key by which they know the caller.
+    pub fn in_process(routes: Arc<dyn LocalRoutes>, key: String) -> Self {
+        Self { transport: Transport::InProcess(routes), key: Some(Key(key)), tenant: None }
     }
 
     /// The same client inside this tenant: for the operator, whose key belongs to none.
@@ -98,9 +85,10 @@ impl Client {
         Self { tenant: Some(tenant.to_owned()), ..self }
     }
 
-    /// The client, address and headers for a protocol that makes its own requests.
-    pub(crate) fn way_to(&self, path: &str) -> Result<(reqwest::Client, String, HeaderMap), Error> {
-        let (http, url) = self.transport.over_http()?.way_to(path);
+    /// The HTTP client, the whole address of a path, and the caller's headers: for a protocol, such as MCP, that makes
+    /// its own requests.
+    pub fn connection_to(&self, path: &str) -> Result<(reqwest::Client, String, HeaderMap), Error> {
+        let (http, url) = self.transport.over_http()?.connection_to(path);
         let mut headers = HeaderMap::new();
         for (name, value) in self.headers() {
             // A value that no header can hold is left out; the server then refuses the request.
@@ -202,7 +190,7 @@ fn text(body: &impl Serialize) -> String {
 }
 
 /// Whether an address is on this machine.
-pub(crate) fn is_near(base: &str) -> bool {
+pub fn is_on_this_machine(base: &str) -> bool {
     let url = reqwest::Url::parse(base).ok();
     let host = url.as_ref().and_then(|url| url.host_str()).map(|host| host.trim_matches(['[', ']']));
     host.is_some_and(|host| {
@@ -317,7 +305,7 @@ mod tests {
             ("https://sessions.example", false),
             ("http://localhost.evil.example", false),
         ] {
-            assert_eq!(is_near(base), near, "{base}");
+            assert_eq!(is_on_this_machine(base), near, "{base}");
         }
     }
 

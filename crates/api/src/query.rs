@@ -1,12 +1,8 @@
 //! Query strings, read strictly: a name that a route does not know, a name that is given twice and a
 //! value that does not fit are refused by name.
 
-use axum::extract::FromRequestParts;
-use http::request::Parts;
 use sederunt_core::session::query::ListCursor;
 use sederunt_core::{Error, limits};
-
-use super::error::Refused;
 
 /// The parameters of a route.
 pub trait Ask: Sized {
@@ -17,18 +13,6 @@ pub trait Ask: Sized {
 impl Ask for () {
     fn read(_: &mut Pairs) -> Result<Self, Error> {
         Ok(())
-    }
-}
-
-/// Reads the parameters of a route, and refuses all others.
-#[derive(Debug)]
-pub struct Asked<A>(pub A);
-
-impl<A: Ask, S: Sync> FromRequestParts<S> for Asked<A> {
-    type Rejection = Refused;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
-        Ok(Self(read(parts.uri.query())?))
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Raw, words};
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 
 words!(
     /// What waits. `broken` cannot be read, and is never carried out.

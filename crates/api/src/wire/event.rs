@@ -13,7 +13,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::{Count, Raw};
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 use sederunt_core::strict::Object;
 
 /// Who speaks in an event. Follows from its type.

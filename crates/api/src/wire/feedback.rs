@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::lesson::Lesson;
 use super::{Count, words};
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 
 words!(
     /// A thumb.

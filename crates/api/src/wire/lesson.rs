@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Confidence, Count, words};
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 
 words!(
     /// Whether to avoid it or to repeat it.

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::feedback::LabelCounts;
 use super::{Confidence, Count};
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 
 /// Whose memory.
 #[derive(Debug, IntoParams)]

@@ -32,7 +32,7 @@ use utoipa::{PartialSchema, ToSchema};
 /// An enumeration of the product with the words that stand for it on the wire.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident = $core:ty { $($variant:ident),+ $(,)? }) => {
-        $crate::http::wire::words!($(#[$doc])* $name = $core { $($variant),+ } in "snake_case");
+        $crate::wire::words!($(#[$doc])* $name = $core { $($variant),+ } in "snake_case");
     };
     // A `tt`: what is matched as a `literal` is hidden from the derive that describes the words.
     ($(#[$doc:meta])* $name:ident = $core:ty { $($variant:ident),+ $(,)? } in $case:tt) => {

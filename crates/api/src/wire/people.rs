@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Count, words};
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 
 /// What a credential may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

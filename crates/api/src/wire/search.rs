@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::session::Status;
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 
 /// Words to find.
 #[derive(Debug, IntoParams)]

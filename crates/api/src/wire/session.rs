@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Count, Raw, words};
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 use sederunt_core::strict::{Object, given};
 
 words!(

@@ -1,13 +1,10 @@
 //! Turns on the wire: messages and replies.
 
-use sederunt_agents::model::Message as Said;
-use sederunt_agents::talk::Reply;
-use sederunt_agents::talk::pipeline::Stateless;
+use sederunt_core::Error;
 use sederunt_core::json::Json;
 use sederunt_core::session::MemoryMode as CoreMode;
 use sederunt_core::talk::Tier as CoreTier;
 use sederunt_core::talk::turn::OnBusy as CoreOnBusy;
-use sederunt_core::{Error, limits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -66,22 +63,6 @@ pub struct TurnMessage {
 pub enum TurnRole {
     User,
     Assistant,
-}
-
-impl TurnRequest {
-    pub fn messages(self) -> Result<Vec<Said>, Error> {
-        if self.messages.is_empty() || self.messages.len() > limits::BATCH_EVENTS_MAX {
-            return Err(Error::invalid("messages", format!("must be 1 to {}", limits::BATCH_EVENTS_MAX)));
-        }
-        Ok(self
-            .messages
-            .into_iter()
-            .map(|message| match message.role {
-                TurnRole::User => Said::user(message.content),
-                TurnRole::Assistant => Said::assistant(message.content),
-            })
-            .collect())
-    }
 }
 
 /// A message in a conversation.
@@ -147,45 +128,6 @@ pub struct ChatResponse {
     pub sequence: Option<Count>,
     /// The turn was stopped; what was said until then is the answer.
     pub stopped: bool,
-}
-
-impl TryFrom<Reply> for ChatResponse {
-    type Error = Error;
-
-    fn try_from(reply: Reply) -> Result<Self, Error> {
-        Ok(Self {
-            response_text: reply.text,
-            response_type: reply.kind,
-            approval_id: reply.approval_id,
-            response_style: reply.style,
-            therapeutic_approach: reply.approach,
-            session_action: reply.session_action,
-            crisis: serde_json::from_value(reply.crisis).map_err(Error::internal)?,
-            diagnostics: Raw(Json::of(&reply.diagnostics)?),
-            sequence: Some(Count(reply.sequence)),
-            stopped: reply.stopped,
-        })
-    }
-}
-
-impl TryFrom<Stateless> for ChatResponse {
-    type Error = Error;
-
-    fn try_from(answer: Stateless) -> Result<Self, Error> {
-        let crisis = serde_json::to_value(&answer.crisis).map_err(Error::internal)?;
-        Ok(Self {
-            response_text: answer.text,
-            response_type: answer.route.as_str().to_owned(),
-            approval_id: None,
-            response_style: answer.route.style().to_owned(),
-            therapeutic_approach: None,
-            session_action: answer.action.as_str().to_owned(),
-            crisis: serde_json::from_value(crisis).map_err(Error::internal)?,
-            diagnostics: Raw(Json::of(&answer.diagnostics)?),
-            sequence: None,
-            stopped: false,
-        })
-    }
 }
 
 /// A message for a session.

@@ -11,7 +11,7 @@ use super::Raw;
 use super::event::Event;
 use super::library::{Output, TaskStatus};
 use super::session::{Session, Status};
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 
 /// A task to be started.
 #[derive(Debug, Default, Deserialize, ToSchema)]

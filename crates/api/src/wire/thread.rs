@@ -1,6 +1,5 @@
 //! Conversations as their surfaces show them: lists, histories, state, endings.
 
-use sederunt_agents::talk::end::{Ending, Farewell};
 use sederunt_core::engine::TalkStanding;
 use sederunt_core::event::Event;
 use sederunt_core::feedback::{
@@ -203,39 +202,6 @@ pub struct EndDone {
 impl EndDone {
     pub fn nothing() -> Self {
         Self { detail: Some("there is no open sitting to end".to_owned()), ..Self::default() }
-    }
-}
-
-impl From<Ending> for EndDone {
-    fn from(ending: Ending) -> Self {
-        let of = |farewell: Farewell, finalized, detail: Option<&str>| {
-            let turn_count = farewell.turn_count;
-            let detail = detail.map(str::to_owned);
-            match farewell.summary {
-                Some(made) => Self {
-                    finalized,
-                    summary: Some(made.summary),
-                    themes: made.themes,
-                    mood_opened: Some(made.mood_opened),
-                    mood_closed: Some(made.mood_closed),
-                    turn_count,
-                    open_loops: made.open_loops,
-                    resolved_threads: made.resolved_threads,
-                    detail,
-                },
-                None => Self { finalized, turn_count, detail, ..Self::default() },
-            }
-        };
-        match ending {
-            Ending::Ended(farewell) if farewell.summary.is_none() => {
-                of(farewell, true, Some("the sitting was too short to sum up"))
-            }
-            Ending::Ended(farewell) => of(farewell, true, None),
-            Ending::Failed(farewell) => {
-                of(farewell, false, Some("it could not be summarised now and stays open; try again later"))
-            }
-            Ending::Nothing => Self::nothing(),
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::approval::Approval;
 use super::library::{Kept, Task};
 use super::session::Session;
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 
 /// How many lines each bucket has.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]

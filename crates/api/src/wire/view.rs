@@ -14,7 +14,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::Raw;
 use super::library::{Gate, Kept, Question, View};
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 
 /// A view, whole or as it is asked.
 #[derive(Debug, Serialize)]

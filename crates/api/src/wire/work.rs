@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sederunt_core::engine;
 use sederunt_core::definitions;
 use sederunt_core::definitions::task::RunLimits as CoreLimits;
-use sederunt_core::engine::{self, Engine};
 use sederunt_core::session::SessionType as CoreType;
 use sederunt_core::work::output::OutputContract;
 use sederunt_core::work::{self as core, Pause, Settle, run};
@@ -77,33 +77,6 @@ pub struct Claimed {
     /// Answers to the session's views that came since its last run, oldest first, at most ten. A worker that takes over from a
     /// run that was lost is handed them again; once a run that had them has settled, nobody is.
     pub pending_answers: Vec<Answer>,
-}
-
-impl Claims {
-    /// The claimed sessions, each with its brief.
-    pub async fn briefed(engine: &Engine, claimed: Vec<core::ClaimedRun>) -> Result<Self, Error> {
-        let mut claims = Vec::with_capacity(claimed.len());
-        for claimed in claimed {
-            let pending_answers;
-            let brief = if core::needs_brief(&claimed.session) {
-                let mut brief = engine.brief(&claimed, None).await?;
-                pending_answers = std::mem::take(&mut brief.answers);
-                Some(brief)
-            } else {
-                pending_answers = Vec::new();
-                None
-            };
-            claims.push(Claimed {
-                session: claimed.session.into(),
-                epoch: claimed.epoch,
-                lease_until: claimed.lease_until,
-                resume: brief.as_ref().and_then(|brief| brief.run.resume.clone()).map(Into::into),
-                brief: brief.map(Into::into),
-                pending_answers: pending_answers.into_iter().map(Into::into).collect(),
-            });
-        }
-        Ok(Self { claims })
-    }
 }
 
 /// How a run goes on after a person spoke.

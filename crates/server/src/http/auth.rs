@@ -10,6 +10,8 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, header};
 use moka::sync::Cache;
+use sederunt_api::client::X_SEDERUNT_TENANT;
+use sederunt_api::query::Pairs;
 use sederunt_core::access::{Actor, Role};
 use sederunt_core::engine::{Credential, Engine, Operator, TokenClaims};
 use sederunt_core::people::{KEY_PREFIX, SecretHash};
@@ -20,7 +22,6 @@ use subtle::ConstantTimeEq;
 
 use super::error::Refused;
 use super::jwt::{Claims, Verifier};
-use super::query::Pairs;
 use crate::config::{Auth, ConfigError, ServerConfig};
 
 /// How long a proof is believed without asking again. Below [`limits::REVOCATION_REACHES`] with room
@@ -42,8 +43,6 @@ const REMEMBERED_MAX: u64 = 10_000;
 
 /// The header by which a key with `act_as` names the user that it acts for.
 pub const X_SEDERUNT_USER: &str = "x-sederunt-user";
-/// The header by which the operator names a tenant.
-pub const X_SEDERUNT_TENANT: &str = "x-sederunt-tenant";
 pub const X_SHARE_TOKEN: &str = "x-share-token";
 
 /// A caller that proved who it is.

@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
+use sederunt_api::query::{self, Ask, Pairs};
 use sederunt_core::json::Json;
 use sederunt_core::store::IdemKey;
 use sederunt_core::strict::read;
@@ -22,7 +23,6 @@ use sha2::{Digest, Sha256};
 use super::auth::Caller;
 use super::error::Refused;
 use super::gate::Peer;
-use super::query::{self, Ask, Pairs};
 
 /// A body that trickles in for longer than this is given up.
 const BODY_READ_MAX: Duration = Duration::from_secs(30);

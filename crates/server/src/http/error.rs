@@ -8,11 +8,10 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use sederunt_api::wire;
 use sederunt_core::quota::Remedy;
 use sederunt_core::{Conflict, Error};
 use serde_json::{Value, json};
-
-use super::wire;
 
 pub type Result<T, E = Refused> = std::result::Result<T, E>;
 

@@ -1,11 +1,12 @@
-//! The HTTP surface: requests come in through the [`gate`], are translated in [`routes`], and their shapes are in
-//! [`wire`].
+//! The HTTP surface: requests come in through the [`gate`] and are translated in [`routes`]. Their JSON types are
+//! [`sederunt_api::wire`].
 
 pub mod auth;
 pub mod body;
 mod encode;
 pub mod error;
 mod form;
+mod from_agents;
 pub mod gate;
 mod jwt;
 mod lease;
@@ -24,7 +25,6 @@ mod spec;
 mod sse;
 mod stall;
 mod unread;
-pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use sederunt_api::wire::error::{Envelope, Refusal};
 use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{
@@ -14,7 +15,6 @@ use utoipa::openapi::{
 use utoipa::{PartialSchema, ToSchema};
 
 use super::router::documented;
-use super::wire::error::{Envelope, Refusal};
 
 /// The document, pretty-printed: what is checked in and what is served.
 pub fn openapi() -> String {

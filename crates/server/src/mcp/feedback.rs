@@ -1,15 +1,15 @@
 //! Tools about feedback: thumbs with words, feedback sessions, statistics. The outcome is a result with a `status`,
 //! even where nothing could be added.
 
+use sederunt_api::wire::feedback::{
+    CaptureDone, CaptureRequest, FailureType, FeedbackAppended, FeedbackFinalized, FeedbackOpened,
+    FeedbackStats, GuardrailChecks, HistoryMessage, Markdown, RubricScore, Signal, Speaker,
+};
+use sederunt_api::wire::{Count, Nothing};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::tool::{Draft, Effect, Tool, page, renamed, shown};
-use crate::http::wire::feedback::{
-    CaptureDone, CaptureRequest, FailureType, FeedbackAppended, FeedbackFinalized, FeedbackOpened,
-    FeedbackStats, GuardrailChecks, HistoryMessage, Markdown, RubricScore, Signal, Speaker,
-};
-use crate::http::wire::{Count, Nothing};
 
 pub fn tools() -> [Tool; 6] {
     [

@@ -1,13 +1,13 @@
 //! Tools about lessons: search, the lessons for what is about to be done, and rules.
 
+use sederunt_api::wire::feedback::Markdown;
+use sederunt_api::wire::lesson::{LessonCategory, LessonList, PreventionRules};
 use sederunt_core::engine::LessonSearch;
 use sederunt_core::{Error, lesson, limits};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::tool::{Draft, Effect, Tool, page, renamed, shown};
-use crate::http::wire::feedback::Markdown;
-use crate::http::wire::lesson::{LessonCategory, LessonList, PreventionRules};
 
 pub fn tools() -> [Tool; 4] {
     [recall(), search_lessons(), retrieve_lessons(), prevention_rules()]

@@ -4,6 +4,9 @@
 
 use reqwest::Url;
 use rmcp::model::{ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use sederunt_api::wire::event::Event;
+use sederunt_api::wire::lesson::Lesson;
+use sederunt_api::wire::session::Session;
 use sederunt_core::access::Actor;
 use sederunt_core::engine::{Engine, LessonSearch};
 use sederunt_core::event::{Event as CoreEvent, EventQuery};
@@ -14,10 +17,7 @@ use sederunt_core::session::query::{ListCursor, SessionQuery, TypeFilter};
 use sederunt_core::{Error, SessionId, lesson, limits};
 use serde::Serialize;
 
-use crate::http::query::unescaped;
-use crate::http::wire::event::Event;
-use crate::http::wire::lesson::Lesson;
-use crate::http::wire::session::Session;
+use sederunt_api::query::unescaped;
 
 const JSON: &str = "application/json";
 const MARKDOWN: &str = "text/markdown";

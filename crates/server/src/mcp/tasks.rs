@@ -1,12 +1,12 @@
 //! Tools about work: the progress of a task, and retrying a failed run.
 
+use sederunt_api::wire::session::Session;
+use sederunt_api::wire::task::TaskStanding;
 use sederunt_core::{Error, SessionId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::tool::{Draft, Effect, Tool, shown};
-use crate::http::wire::session::Session;
-use crate::http::wire::task::TaskStanding;
 
 pub fn tools() -> [Tool; 2] {
     [get_task_status(), retry_session()]

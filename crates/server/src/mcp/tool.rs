@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use futures_util::future::{BoxFuture, FutureExt, TryFutureExt, ready};
 use rmcp::model::{Tool as Shown, ToolAnnotations};
+use sederunt_api::wire::feedback::Markdown;
 use sederunt_core::access::Actor;
 use sederunt_core::engine::Engine;
 use sederunt_core::store::IdemKey;
@@ -15,7 +16,6 @@ use utoipa::ToSchema;
 use super::{feedback, lessons, schema, tasks};
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::wire::feedback::Markdown;
 
 pub type Answer<'a> = BoxFuture<'a, Result<Given, Error>>;
 

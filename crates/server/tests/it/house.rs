@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
+use sederunt_api::client::{Client, EventStream, Message};
 use sederunt_core::access::{Actor, Role};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, NewKey, Settings};
@@ -13,7 +14,6 @@ use sederunt_core::people::SecretHash;
 use sederunt_core::quota::QuotaSettings;
 use sederunt_core::session::SourceKind;
 use sederunt_core::store::Store;
-use sederunt_server::client::{Client, EventStream, Message};
 use sederunt_server::{Auth, Rates, Server, ServerConfig};
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};

@@ -21,7 +21,7 @@ pub use shapes::{
     View, ViewList, WriteGrant,
 };
 
-use crate::http::query::{Ask, Pairs};
+use crate::query::{Ask, Pairs};
 
 /// A definition with what the store knows of it.
 #[derive(Clone, Debug, Serialize)]

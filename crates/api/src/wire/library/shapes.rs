@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{NewAgent, NewCriteriaSet, NewEntity, NewTask, NewView};
-use crate::http::wire::Raw;
+use crate::wire::Raw;
 
 /// Something to be done, as often as it is triggered.
 #[derive(Debug, ToSchema)]

@@ -140,7 +140,7 @@ impl Keys {
 
 impl Source {
     fn issuer(url: &str) -> Result<Self, ConfigError> {
-        let near = crate::client::is_near(url);
+        let near = sederunt_api::client::is_on_this_machine(url);
         if !(url.starts_with("https://") || url.starts_with("http://") && near) {
             let rule = "keys are fetched by https://, or by http:// from this machine";
             return Err(ConfigError::Jwt(format!("{rule}: {url}")));

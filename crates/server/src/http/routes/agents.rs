@@ -3,6 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::library::{
+    Agent, AgentList, DocsAsked, DocsQuery, Kept, KeptList, NewAgent, PatchAgent,
+};
 use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
@@ -11,9 +14,6 @@ use crate::http::body::Text;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::library::{
-    Agent, AgentList, DocsAsked, DocsQuery, Kept, KeptList, NewAgent, PatchAgent,
-};
 
 /// Define an agent
 ///

@@ -2,6 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::approval::{
+    Approval, ApprovalList, ApprovalsAsked, ApprovalsQuery, Decide, ElicitationReply, HumanComplete,
+};
+use sederunt_api::wire::session::Session;
 use sederunt_core::SessionId;
 
 use crate::http::App;
@@ -10,10 +14,6 @@ use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::approval::{
-    Approval, ApprovalList, ApprovalsAsked, ApprovalsQuery, Decide, ElicitationReply, HumanComplete,
-};
-use crate::http::wire::session::Session;
 
 /// List approvals
 ///

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::library::{Bundle, Imported};
 use sederunt_core::definitions;
 
 use crate::http::App;
@@ -9,7 +10,6 @@ use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::error::Result;
 use crate::http::query::Asked;
-use crate::http::wire::library::{Bundle, Imported};
 
 /// Export all definitions
 #[utoipa::path(

@@ -8,6 +8,8 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use sederunt_agents::talk::Progress;
+use sederunt_api::wire::error::Envelope;
+use sederunt_api::wire::talk::{ChatRequest, ChatResponse, TurnRequest};
 use sederunt_core::access::{Verb, check_general};
 use sederunt_core::engine::Post;
 use sederunt_core::{Error, SessionId, limits};
@@ -17,10 +19,9 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::{Refused, Result};
+use crate::http::from_agents::{chat_response, stateless_response, turn_messages};
 use crate::http::lease::Leased;
 use crate::http::query::Asked;
-use crate::http::wire::error::Envelope;
-use crate::http::wire::talk::{ChatRequest, ChatResponse, TurnRequest};
 
 /// Run a turn that leaves nothing
 #[utoipa::path(
@@ -38,9 +39,9 @@ pub async fn turn(
     if model.as_deref().is_some_and(|model| !talker.is_configured_model(model)) {
         check_general(&caller.actor, Verb::ChooseModel)?;
     }
-    let messages = input.body.messages()?;
+    let messages = turn_messages(input.body)?;
     let answer = talker.run_agent(messages, model.as_deref(), &mut |_| {}).await.map_err(Error::from)?;
-    Ok(Json(answer.try_into()?))
+    Ok(Json(stateless_response(answer)?))
 }
 
 /// Talk
@@ -62,7 +63,7 @@ pub async fn chat(
         let (id, post) = open(&app, &caller, &input.body).await?;
         app.talker()?.post(&caller.actor, &id, post, input.key).await?
     };
-    Ok(Json(app.talker()?.reply_to(&caller.actor, taken).await?.try_into()?))
+    Ok(Json(chat_response(app.talker()?.reply_to(&caller.actor, taken).await?)?))
 }
 
 /// The conversation that a request names, and its message.
@@ -141,7 +142,7 @@ async fn answer(app: &App, caller: &Caller, socket: &mut WebSocket) -> Result<()
         }
     }
     let reply = app.talker()?.reply_to(&caller.actor, taken).await?;
-    let response = ChatResponse::try_from(reply)?;
+    let response = chat_response(reply)?;
     let frame = json!({"type": "done", "response": response});
     let _ = socket.send(Message::text(frame.to_string())).await;
     Ok(())

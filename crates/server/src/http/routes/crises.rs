@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::Count;
+use sederunt_api::wire::crisis::{HoldCrises, HoldDone};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::wire::Count;
-use crate::http::wire::crisis::{HoldCrises, HoldDone};
 
 /// Hold crises beyond their time
 ///

@@ -3,6 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::library::{
+    EntitiesAsked, EntitiesQuery, Entity, EntityList, Kept, KeptList, NewEntity, PatchEntity,
+};
+use sederunt_api::wire::task::{EntitySessionList, EntitySessionsAsked, EntitySessionsQuery};
 use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
@@ -11,10 +15,6 @@ use crate::http::body::Text;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::library::{
-    EntitiesAsked, EntitiesQuery, Entity, EntityList, Kept, KeptList, NewEntity, PatchEntity,
-};
-use crate::http::wire::task::{EntitySessionList, EntitySessionsAsked, EntitySessionsQuery};
 
 /// Define an entity
 #[utoipa::path(

@@ -5,6 +5,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::{StatusCode, header};
+use sederunt_api::wire::event::{Append, Appended, EventPage, EventsAsked, EventsQuery};
 use sederunt_core::SessionId;
 
 use crate::http::auth::Caller;
@@ -13,7 +14,6 @@ use crate::http::encode::{self, View};
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::event::{Append, Appended, EventPage, EventsAsked, EventsQuery};
 use crate::http::{App, JSON};
 use sederunt_core::strict;
 

@@ -2,6 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::Nothing;
+use sederunt_api::wire::feedback::{
+    AppendFeedback, CaptureDone, CaptureRequest, FailureList, FailurePage, FailurePageAsked,
+    FeedbackAppended, FeedbackFinalized, FeedbackOpened, FeedbackPage, FeedbackPageAsked, FeedbackSession,
+    FeedbackSessionList, FeedbackStats, Markdown, OpenFeedback, SummaryAsked, SummaryQuery,
+};
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -9,12 +15,6 @@ use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::Nothing;
-use crate::http::wire::feedback::{
-    AppendFeedback, CaptureDone, CaptureRequest, FailureList, FailurePage, FailurePageAsked,
-    FeedbackAppended, FeedbackFinalized, FeedbackOpened, FeedbackPage, FeedbackPageAsked, FeedbackSession,
-    FeedbackSessionList, FeedbackStats, Markdown, OpenFeedback, SummaryAsked, SummaryQuery,
-};
 
 /// Give feedback
 ///

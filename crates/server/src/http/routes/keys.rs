@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::people::{CreatedKey, KeyList, NewKey};
 use sederunt_core::CredentialId;
 
 use crate::http::App;
@@ -11,7 +12,6 @@ use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::people::{CreatedKey, KeyList, NewKey};
 
 /// Make a key
 ///

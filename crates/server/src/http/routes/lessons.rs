@@ -2,6 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::feedback::Markdown;
+use sederunt_api::wire::lesson::{
+    AboutAsked, AboutQuery, Lesson, LessonList, LessonsAsked, LessonsQuery, PatchLesson, PreventionRules,
+    RulesAsked, RulesQuery,
+};
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -9,11 +14,6 @@ use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::feedback::Markdown;
-use crate::http::wire::lesson::{
-    AboutAsked, AboutQuery, Lesson, LessonList, LessonsAsked, LessonsQuery, PatchLesson, PreventionRules,
-    RulesAsked, RulesQuery,
-};
 
 /// List or search lessons
 ///

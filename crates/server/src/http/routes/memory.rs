@@ -3,6 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::memory::{
+    ArcList, FactList, MemoryStatus, RecallDone, RecallRequest, RuleList, Whose, WhoseAsked, WhosePage,
+    WhosePageAsked,
+};
 use sederunt_core::engine::MemoryScope;
 use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::memory::{Memory, MemoryKind};
@@ -15,10 +19,6 @@ use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::memory::{
-    ArcList, FactList, MemoryStatus, RecallDone, RecallRequest, RuleList, Whose, WhoseAsked, WhosePage,
-    WhosePageAsked,
-};
 
 async fn scope(app: &App, caller: &Caller, whose: &Whose, act: MemoryAct) -> Result<MemoryScope> {
     let Whose { thread, user } = whose;

@@ -3,6 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::query::{Ask, Pairs};
+use sederunt_api::wire::talk::{CheckpointDone, CheckpointRequest, MessageDone, MessageRequest, Replay};
+use sederunt_api::wire::{Count, Raw};
 use sederunt_core::engine::Post;
 use sederunt_core::{Error, SessionId};
 use utoipa::IntoParams;
@@ -11,10 +14,9 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Input, InputAsked};
 use crate::http::error::Result;
+use crate::http::from_agents::chat_response;
 use crate::http::path::At;
-use crate::http::query::{Ask, Asked, Pairs};
-use crate::http::wire::talk::{CheckpointDone, CheckpointRequest, MessageDone, MessageRequest, Replay};
-use crate::http::wire::{Count, Raw};
+use crate::http::query::Asked;
 
 /// Whether to wait.
 #[derive(Debug, IntoParams)]
@@ -75,7 +77,7 @@ pub async fn post(
     if !input.asked.0 {
         return Ok((StatusCode::ACCEPTED, Json(answer)));
     }
-    answer.reply = Some(app.talker()?.reply_to(&caller.actor, taken).await?.try_into()?);
+    answer.reply = Some(chat_response(app.talker()?.reply_to(&caller.actor, taken).await?)?);
     Ok((StatusCode::OK, Json(answer)))
 }
 

@@ -3,6 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::Nothing;
+use sederunt_api::wire::session::Session;
 use sederunt_core::SessionId;
 
 use crate::http::App;
@@ -11,8 +13,6 @@ use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::Nothing;
-use crate::http::wire::session::Session;
 
 /// Leave a session
 ///

@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::search::{Hits, SearchAsked, SearchQuery};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
 use crate::http::query::Asked;
-use crate::http::wire::search::{Hits, SearchAsked, SearchQuery};
 
 /// Search
 ///

@@ -7,6 +7,13 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
+use sederunt_api::query::{Ask, Pairs};
+use sederunt_api::wire::Nothing;
+use sederunt_api::wire::session::{
+    Fork, OpenSession, PageAsked, PageQuery, PatchSession, Session, SessionList, SessionView, SessionsAsked,
+    SessionsQuery, Transition,
+};
+use sederunt_api::wire::state::StateView;
 use sederunt_core::event::EventQuery;
 use sederunt_core::session::export::{ExportExtent, ExportFormat, ExportWriter};
 use sederunt_core::{Error, SessionId, limits};
@@ -17,13 +24,7 @@ use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
-use crate::http::query::{Ask, Asked, Pairs};
-use crate::http::wire::Nothing;
-use crate::http::wire::session::{
-    Fork, OpenSession, PageAsked, PageQuery, PatchSession, Session, SessionList, SessionView, SessionsAsked,
-    SessionsQuery, Transition,
-};
-use crate::http::wire::state::StateView;
+use crate::http::query::Asked;
 
 /// Open a session
 ///
@@ -35,7 +36,7 @@ use crate::http::wire::state::StateView;
         (status = 201, description = "Made", body = Session),
         (status = 200, description = "It was there already", body = Session),
         (status = 404, description = "The id is taken by a session that is not yours to see",
-            body = crate::http::wire::error::Envelope)
+            body = sederunt_api::wire::error::Envelope)
     )
 )]
 pub async fn open(

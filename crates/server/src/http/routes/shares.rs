@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::people::{Share, ShareRequest};
 use sederunt_core::SessionId;
 
 use crate::http::App;
@@ -13,7 +14,6 @@ use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::people::{Share, ShareRequest};
 
 /// Share a session
 ///

@@ -3,6 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
+use sederunt_api::wire::event::{StreamAsked, StreamQuery};
+use sederunt_api::wire::search::{HintsAsked, HintsQuery};
 use sederunt_core::{Error, SessionId};
 
 use crate::http::App;
@@ -12,8 +14,6 @@ use crate::http::lease::Leased;
 use crate::http::path::At;
 use crate::http::query::Asked;
 use crate::http::sse;
-use crate::http::wire::event::{StreamAsked, StreamQuery};
-use crate::http::wire::search::{HintsAsked, HintsQuery};
 
 /// Follow a log
 ///

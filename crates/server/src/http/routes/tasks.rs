@@ -3,6 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::library::{
+    Kept, KeptList, NewTask, PatchTask, Task, TaskList, TasksAsked, TasksQuery,
+};
+use sederunt_api::wire::session::Session;
+use sederunt_api::wire::task::{TaskStanding, Trigger};
 use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
@@ -11,11 +16,6 @@ use crate::http::body::{Input, Text};
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::library::{
-    Kept, KeptList, NewTask, PatchTask, Task, TaskList, TasksAsked, TasksQuery,
-};
-use crate::http::wire::session::Session;
-use crate::http::wire::task::{TaskStanding, Trigger};
 
 /// Define a task
 ///

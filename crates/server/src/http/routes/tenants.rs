@@ -6,6 +6,9 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use http::StatusCode;
 use http::request::Parts;
+use sederunt_api::wire::people::{
+    BackupMade, CreatedKey, KeyList, NewKey, NewTenant, PatchTenant, Purge, Purged, Tenant, TenantList,
+};
 use sederunt_core::access::Actor;
 use sederunt_core::engine::Operator;
 use sederunt_core::session::SourceKind;
@@ -17,9 +20,6 @@ use crate::http::body::Input;
 use crate::http::error::{Refused, Result};
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::people::{
-    BackupMade, CreatedKey, KeyList, NewKey, NewTenant, PatchTenant, Purge, Purged, Tenant, TenantList,
-};
 
 /// Lets only the operator through.
 #[derive(Debug)]

@@ -3,6 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use sederunt_agents::talk::end::EndWish;
+use sederunt_api::query::{Ask, Pairs};
+use sederunt_api::wire::feedback::CaptureDone;
+use sederunt_api::wire::thread::{
+    EndDone, EndRequest, History, RateDone, RateRequest, RatingList, ThreadList, ThreadState, ThreadStatus,
+    check_mode,
+};
+use sederunt_api::wire::{Count, Raw};
 use sederunt_core::access::Verb;
 use sederunt_core::feedback::capture::Capture;
 use sederunt_core::feedback::{RatingRequest, RatingSource};
@@ -16,14 +23,9 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Input, Text};
 use crate::http::error::{Refused, Result};
+use crate::http::from_agents::end_done;
 use crate::http::path::At;
-use crate::http::query::{Ask, Asked, Pairs};
-use crate::http::wire::feedback::CaptureDone;
-use crate::http::wire::thread::{
-    EndDone, EndRequest, History, RateDone, RateRequest, RatingList, ThreadList, ThreadState, ThreadStatus,
-    check_mode,
-};
-use crate::http::wire::{Count, Raw};
+use crate::http::query::Asked;
 
 /// A page of conversations.
 #[derive(Debug, IntoParams)]
@@ -207,8 +209,8 @@ pub async fn end(
         check_mode(&session, Some(mode))?;
     }
     match app.talker()?.end(&caller.actor, &id, wish).await {
-        Ok(ending) if discard => Ok(Json(EndDone::from(ending).discarded())),
-        Ok(ending) => Ok(Json(ending.into())),
+        Ok(ending) if discard => Ok(Json(end_done(ending).discarded())),
+        Ok(ending) => Ok(Json(end_done(ending))),
         // A missing conversation and another user's look the same: nothing to end.
         Err(Error::NotFound) => Ok(Json(EndDone::nothing())),
         Err(error) => Err(error.into()),

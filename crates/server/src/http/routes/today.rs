@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::today::{BucketAsked, BucketQuery, QueueCounts, QueueList, ZoneAsked, ZoneQuery};
 use sederunt_core::work::queue::Bucket;
 
 use crate::http::App;
@@ -9,7 +10,6 @@ use crate::http::auth::Caller;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::today::{BucketAsked, BucketQuery, QueueCounts, QueueList, ZoneAsked, ZoneQuery};
 
 /// Count the work queue
 ///

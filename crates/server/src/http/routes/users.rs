@@ -3,6 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::people::{
+    Identity, Merge, NewUser, PatchUser, User, UserList, UsersAsked, UsersQuery,
+};
 use sederunt_core::UserId;
 
 use crate::http::App;
@@ -11,9 +14,6 @@ use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::people::{
-    Identity, Merge, NewUser, PatchUser, User, UserList, UsersAsked, UsersQuery,
-};
 
 /// Make a user
 #[utoipa::path(

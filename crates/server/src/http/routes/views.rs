@@ -6,6 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use sederunt_api::wire::library::{DocsAsked, DocsQuery, NewView, PatchView, View, ViewList};
+use sederunt_api::wire::people::{PersonalLink, PersonalLinkRequest};
+use sederunt_api::wire::view::{
+    Accepted, AnswerList, AnswersAsked, AnswersQuery, AskedView, KeptView, KeptViews, Lead, Submit, ViewView,
+};
 use sederunt_core::definitions::{self, read};
 use sederunt_core::engine::{Submission, ViewDisplay};
 use sederunt_core::ids::UserId;
@@ -18,11 +23,6 @@ use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
 use crate::http::routes::sessions::ShareAsked;
-use crate::http::wire::library::{DocsAsked, DocsQuery, NewView, PatchView, View, ViewList};
-use crate::http::wire::people::{PersonalLink, PersonalLinkRequest};
-use crate::http::wire::view::{
-    Accepted, AnswerList, AnswersAsked, AnswersQuery, AskedView, KeptView, KeptViews, Lead, Submit, ViewView,
-};
 use crate::http::{App, form};
 
 /// Define or publish a view

@@ -4,6 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use sederunt_agents::talk::end::EndWish;
 use sederunt_agents::talk::voice::Transcript;
+use sederunt_api::wire::thread::EndDone;
+use sederunt_api::wire::voice::{
+    VoiceEnd, VoiceSession, VoiceStart, VoiceToolCall, VoiceToolDone, VoiceTurn, VoiceTurnDone,
+};
+use sederunt_api::wire::{Count, Raw};
 use sederunt_core::feedback::{Modality, RatingSource};
 use sederunt_core::{Error, SessionId};
 
@@ -11,11 +16,7 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::wire::thread::EndDone;
-use crate::http::wire::voice::{
-    VoiceEnd, VoiceSession, VoiceStart, VoiceToolCall, VoiceToolDone, VoiceTurn, VoiceTurnDone,
-};
-use crate::http::wire::{Count, Raw};
+use crate::http::from_agents::end_done;
 
 /// Start to talk by voice
 ///
@@ -103,7 +104,7 @@ pub async fn end(State(app): State<App>, caller: Caller, input: Input<VoiceEnd>)
         discard: asked.discard.unwrap_or(false),
     };
     match app.talker()?.end(&caller.actor, &id, wish).await {
-        Ok(ending) => Ok(Json(ending.into())),
+        Ok(ending) => Ok(Json(end_done(ending))),
         Err(Error::NotFound) => Ok(Json(EndDone::nothing())),
         Err(error) => Err(error.into()),
     }

@@ -5,18 +5,19 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::session::Session;
+use sederunt_api::wire::work::{
+    ClaimRequest, Claimed, Claims, Complete, Delta, Fail, Heartbeat, HeartbeatRequest, Yield,
+};
 use sederunt_core::SessionId;
+use sederunt_core::engine::Engine;
 use sederunt_core::store::IdemKey;
-use sederunt_core::work::{ClaimRequest as ClaimOf, Settle};
+use sederunt_core::work::{ClaimRequest as ClaimOf, ClaimedRun, Settle, needs_brief};
 
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
-use crate::http::wire::session::Session;
-use crate::http::wire::work::{
-    ClaimRequest, Claims, Complete, Delta, Fail, Heartbeat, HeartbeatRequest, Yield,
-};
 use crate::http::{App, Phase};
 
 /// Claim work
@@ -42,11 +43,36 @@ pub async fn claim(
         let claimed = app.engine.claim(&caller.actor, ClaimOf { wait, ..request.clone() }, input.key).await?;
         let leaving = *app.phase.borrow() > Phase::Serving;
         if !claimed.is_empty() || leaving || Instant::now() >= until {
-            return Ok(Json(Claims::briefed(&app.engine, claimed).await?));
+            return Ok(Json(briefed(&app.engine, claimed).await?));
         }
         // Work can come a minute after the request did: a key that was revoked or demoted meanwhile gets none.
         app.auth.still_holds(&caller).await?;
     }
+}
+
+/// The claimed sessions, each with its brief.
+async fn briefed(engine: &Engine, claimed: Vec<ClaimedRun>) -> Result<Claims> {
+    let mut claims = Vec::with_capacity(claimed.len());
+    for claimed in claimed {
+        let pending_answers;
+        let brief = if needs_brief(&claimed.session) {
+            let mut brief = engine.brief(&claimed, None).await?;
+            pending_answers = std::mem::take(&mut brief.answers);
+            Some(brief)
+        } else {
+            pending_answers = Vec::new();
+            None
+        };
+        claims.push(Claimed {
+            session: claimed.session.into(),
+            epoch: claimed.epoch,
+            lease_until: claimed.lease_until,
+            resume: brief.as_ref().and_then(|brief| brief.run.resume.clone()).map(Into::into),
+            brief: brief.map(Into::into),
+            pending_answers: pending_answers.into_iter().map(Into::into).collect(),
+        });
+    }
+    Ok(Claims { claims })
 }
 
 /// How long a claim waits in one turn.
