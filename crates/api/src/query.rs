@@ -1,8 +1,11 @@
 //! Query strings, read strictly: a name that a route does not know, a name that is given twice and a
-//! value that does not fit are refused by name.
+//! value that does not fit are refused by name. [`parameters`] describes what a route takes.
 
-use sederunt_core::session::query::ListCursor;
-use sederunt_core::{Error, limits};
+pub mod parameters;
+
+use sederunt_core::Error;
+
+pub(crate) use self::parameters::params;
 
 /// The parameters of a route.
 pub trait Ask: Sized {
@@ -57,11 +60,7 @@ impl Pairs {
     }
 
     pub fn number(&mut self, names: &[&'static str]) -> Result<Option<u64>, Error> {
-        self.parsed(names, "must be a whole number", |text| {
-            (text.len() <= 19 && text.bytes().all(|b| b.is_ascii_digit()))
-                .then(|| text.parse().ok())
-                .flatten()
-        })
+        self.parsed(names, "must be a whole number", parameters::parse_sequence)
     }
 
     pub fn flag(&mut self, names: &[&'static str]) -> Result<Option<bool>, Error> {
@@ -105,24 +104,6 @@ impl Pairs {
         Ok(taken)
     }
 
-    /// The size of a page.
-    pub fn limit(&mut self) -> Result<usize, Error> {
-        let rule = format!("must be 1 to {}", limits::PAGE_ROWS_MAX);
-        let limit = self.parsed(&["limit"], &rule, |text| {
-            text.parse().ok().filter(|limit| (1..=limits::PAGE_ROWS_MAX).contains(limit))
-        })?;
-        Ok(limit.unwrap_or(limits::PAGE_ROWS_DEFAULT))
-    }
-
-    pub fn list_cursor(&mut self) -> Result<Option<ListCursor>, Error> {
-        self.parsed(&["cursor"], "must be a `next_cursor` of this list", ListCursor::parse)
-    }
-
-    /// The cursor of a list of numbered rows.
-    pub fn row_cursor(&mut self) -> Result<Option<i64>, Error> {
-        self.parsed(&["cursor"], "must be a `next_cursor` of this list", |text| text.parse().ok())
-    }
-
     pub fn finish(self) -> Result<(), Error> {
         match self.0.into_iter().next() {
             None => Ok(()),
@@ -156,37 +137,31 @@ pub fn unescaped(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use sederunt_core::limits;
+
     use super::*;
+    use crate::wire::event::Order;
 
-    #[derive(Debug, PartialEq)]
-    struct Sample {
-        after: Option<u64>,
-        hidden: Option<bool>,
-        types: Vec<String>,
-        metadata: Vec<(String, String)>,
-        limit: usize,
-    }
-
-    impl Ask for Sample {
-        fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-            Ok(Self {
-                after: pairs.number(&["after_sequence", "afterSequence"])?,
-                hidden: pairs.flag(&["inactive"])?,
-                types: pairs.words(&["types"])?,
-                metadata: pairs.under("metadata.")?,
-                limit: pairs.limit()?,
-            })
+    params! {
+        /// A route's parameters.
+        pub struct Sample {
+            after_sequence | "afterSequence": Option<u64> = number(),
+            inactive: Option<bool> = flag(),
+            types: Vec<String> = text().list(),
+            metadata as "metadata.key": Vec<(String, String)> = under("metadata.", text()),
+            limit: usize = page_limit(),
+            order: Option<Order> = word(),
         }
     }
 
     #[test]
     fn parameters_are_read_by_their_names_and_aliases() {
         let sample = |query| read::<Sample>(Some(query)).unwrap();
-        assert_eq!(sample("afterSequence=5").after, Some(5));
+        assert_eq!(sample("afterSequence=5").after_sequence, Some(5));
         assert_eq!(sample("types=a.b,c.d&&inactive=true").types, ["a.b", "c.d"]);
         assert_eq!(sample("metadata.k%20x=a+b%C3%A9").metadata, [("k x".into(), "a bé".into())]);
         assert_eq!(sample("share=secret").limit, limits::PAGE_ROWS_DEFAULT);
-        assert_eq!(read::<Sample>(None).unwrap().after, None);
+        assert_eq!(read::<Sample>(None).unwrap().after_sequence, None);
     }
 
     #[test]
@@ -200,6 +175,7 @@ mod tests {
             ("after_sequence=1&after_sequence=1", "after_sequence"),
             ("after_sequence=1&afterSequence=1", "after_sequence"),
             ("inactive=yes", "inactive"),
+            ("order=up", "order"),
             ("limit=0", "limit"),
             ("limit=1001", "limit"),
             ("limit=", "limit"),

@@ -4,12 +4,12 @@ use sederunt_core::approval::decide::{self, Decision as CoreDecision};
 use sederunt_core::approval::{self as core, ApprovalQuery, ApprovalState as CoreState};
 use sederunt_core::definitions::task::OnExpiry as CoreOnExpiry;
 use sederunt_core::session::query::Page;
-use sederunt_core::{Error, SessionId, Timestamp};
+use sederunt_core::{SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::{Raw, words};
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 
 words!(
     /// What waits. `broken` cannot be read, and is never carried out.
@@ -113,48 +113,30 @@ impl From<Page<core::Approval, i64>> for ApprovalList {
     }
 }
 
-/// Filters of a list of approvals; all that are given must hold.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `ApprovalsQuery` is what is read")]
-pub struct ApprovalsAsked {
-    #[param(inline)]
-    state: Option<ApprovalState>,
-    /// Narrows an owner's view to its own and those that nobody was named for.
-    mine: Option<bool>,
-    #[param(min_length = 1, max_length = 200)]
-    session_id: Option<String>,
-    task_id: Option<String>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
+params! {
+    /// Filters of a list of approvals; all that are given must hold.
+    pub struct ApprovalsQuery {
+        state: Option<ApprovalState> = word(),
+        /// Narrows an owner's view to its own and those that nobody was named for.
+        mine: bool = switch(),
+        session_id | "sessionId": Option<SessionId> = name().parsed("is no id of a session", session_id),
+        task_id | "taskId": Option<String> = text(),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> = row_cursor(),
+    }
 }
 
-/// The filters of a list of approvals, read.
-#[derive(Debug)]
-pub struct ApprovalsQuery {
-    pub mine: bool,
-    pub query: ApprovalQuery,
-}
-
-impl Ask for ApprovalsQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let rule = "must be pending, approved, denied, expired or cancelled";
-        Ok(Self {
-            mine: pairs.flag(&["mine"])?.unwrap_or(false),
-            query: ApprovalQuery {
-                state: pairs.parsed(&["state"], rule, CoreState::parse)?,
-                session: pairs.parsed(&["session_id", "sessionId"], "is no id of a session", |text| {
-                    SessionId::parse(text).ok()
-                })?,
-                task_id: pairs.text(&["task_id", "taskId"])?,
-                assigned_to: None,
-                after: pairs.row_cursor()?,
-                limit: pairs.limit()?,
-            },
-        })
+impl From<ApprovalsQuery> for ApprovalQuery {
+    fn from(query: ApprovalsQuery) -> Self {
+        Self {
+            state: query.state.map(Into::into),
+            session: query.session_id,
+            task_id: query.task_id,
+            assigned_to: None,
+            after: query.after,
+            limit: query.limit,
+        }
     }
 }
 

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::{Count, Raw};
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 use sederunt_core::strict::Object;
 
 /// Who speaks in an event. Follows from its type.
@@ -180,79 +180,53 @@ pub struct EventPage {
     pub next_after: u64,
 }
 
-/// What to read of a log.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct EventsAsked {
-    /// Only events after this one.
-    #[param(minimum = 0, default = 0)]
-    pub after_sequence: Option<i64>,
-    /// Only events before this one.
-    #[param(minimum = 0)]
-    pub before_sequence: Option<i64>,
-    /// Only these types, with commas in between.
-    #[param(example = "user.message,agent.message")]
-    pub types: Option<String>,
-    #[param(inline)]
-    pub order: Option<Order>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    pub limit: Option<i64>,
-    /// A share link's token, instead of a key.
-    pub share: Option<String>,
+params! {
+    /// What to read of a log.
+    pub struct EventsQuery {
+        /// Only events after this one.
+        after_sequence | "afterSequence": u64 = number().min(0).or(0),
+        /// Only events before this one.
+        before_sequence | "beforeSequence": Option<u64> = number().min(0),
+        /// Only these types, with commas in between.
+        types | "event_types" | "eventTypes": Vec<String> = text().example("user.message,agent.message").list(),
+        order: Option<Order> = word(),
+        limit: usize = page_limit(),
+        /// A share link's token, instead of a key.
+        share: () = ShareToken,
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
-#[schema(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
     Asc,
     Desc,
 }
 
-/// The parameters of a page of events, read.
-#[derive(Debug)]
-pub struct EventsQuery(pub EventQuery);
+impl TryFrom<EventsQuery> for EventQuery {
+    type Error = Error;
 
-impl Ask for EventsQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let order = pairs.parsed(&["order"], "must be asc or desc", |text| match text {
-            "asc" => Some(Order::Asc),
-            "desc" => Some(Order::Desc),
-            _ => None,
-        })?;
-        let query = EventQuery {
-            after: pairs.number(&["after_sequence", "afterSequence"])?.unwrap_or(0),
-            before: pairs.number(&["before_sequence", "beforeSequence"])?,
-            types: pairs.words(&["types", "event_types", "eventTypes"])?,
-            newest_first: order == Some(Order::Desc),
-            limit: pairs.limit()?,
-            ..EventQuery::default()
-        };
+    fn try_from(query: EventsQuery) -> Result<Self, Error> {
         if query.types.len() > limits::PAGE_ROWS_DEFAULT {
             return Err(Error::invalid("types", format!("names more than {}", limits::PAGE_ROWS_DEFAULT)));
         }
-        Ok(Self(query))
+        Ok(Self {
+            after: query.after_sequence,
+            before: query.before_sequence,
+            types: query.types,
+            newest_first: query.order == Some(Order::Desc),
+            limit: query.limit,
+            ..Self::default()
+        })
     }
 }
 
-/// Where to start following a log.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct StreamAsked {
-    /// Events after this one. `Last-Event-ID` wins, since a browser sends it when it comes back.
-    #[param(minimum = 0)]
-    pub after: Option<i64>,
-    /// A share link's token, instead of a key.
-    pub share: Option<String>,
-}
-
-/// The parameters of a stream, read.
-#[derive(Debug)]
-pub struct StreamQuery {
-    pub after: Option<u64>,
-}
-
-impl Ask for StreamQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { after: pairs.number(&["after"])? })
+params! {
+    /// Where to start following a log.
+    pub struct StreamQuery {
+        /// Events after this one. `Last-Event-ID` wins, since a browser sends it when it comes back.
+        after: Option<u64> = number().min(0),
+        /// A share link's token, instead of a key.
+        share: () = ShareToken,
     }
 }

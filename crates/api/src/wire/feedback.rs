@@ -10,11 +10,11 @@ use sederunt_core::lesson::merge::MergeOutcome;
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, SessionId, Timestamp, limits};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::lesson::Lesson;
 use super::{Count, words};
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 
 words!(
     /// A thumb.
@@ -505,33 +505,13 @@ impl FeedbackFinalized {
     }
 }
 
-/// Which feedback sessions.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `FeedbackPage` is what is read")]
-pub struct FeedbackPageAsked {
-    state: Option<FeedbackState>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct FeedbackPage {
-    pub state: Option<session::State>,
-    pub after: Option<i64>,
-    pub limit: usize,
-}
-
-impl Ask for FeedbackPage {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self {
-            state: pairs.parsed(&["state"], "must be open or finalized", session::State::parse)?,
-            after: pairs.row_cursor()?,
-            limit: pairs.limit()?,
-        })
+params! {
+    /// Which feedback sessions.
+    pub struct FeedbackPage {
+        state: Option<FeedbackState> = named_word(),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> = row_cursor(),
     }
 }
 
@@ -656,40 +636,17 @@ impl From<Page<capture::FeedbackEvent, i64>> for FailureList {
     }
 }
 
-/// Which failures.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `FailurePage` is what is read")]
-pub struct FailurePageAsked {
-    /// Those of one task, by its id or slug.
-    task_id: Option<String>,
-    /// That of one session.
-    session_id: Option<String>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct FailurePage {
-    pub task: Option<String>,
-    pub session: Option<SessionId>,
-    pub after: Option<i64>,
-    pub limit: usize,
-}
-
-impl Ask for FailurePage {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self {
-            task: pairs.text(&["task_id", "taskId"])?,
-            session: pairs.parsed(&["session_id", "sessionId"], "is no id of a session", |text| {
-                SessionId::parse(text).ok()
-            })?,
-            after: pairs.row_cursor()?,
-            limit: pairs.limit()?,
-        })
+params! {
+    /// Which failures.
+    pub struct FailurePage {
+        /// Those of one task, by its id or slug.
+        task as "task_id" | "taskId": Option<String> = text(),
+        /// That of one session.
+        session as "session_id" | "sessionId": Option<SessionId> =
+            text().parsed("is no id of a session", session_id),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> = row_cursor(),
     }
 }
 
@@ -768,23 +725,9 @@ pub struct Markdown {
     pub markdown: String,
 }
 
-/// How many of the newest thumbs.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `SummaryQuery` is what is read")]
-pub struct SummaryAsked {
-    #[param(minimum = 1, maximum = 1000, default = 20)]
-    recent: Option<i64>,
-}
-
-#[derive(Debug)]
-pub struct SummaryQuery {
-    pub recent: usize,
-}
-
-impl Ask for SummaryQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let recent = pairs.number(&["recent"])?.unwrap_or(stats::RECENT as u64);
-        Ok(Self { recent: usize::try_from(recent).unwrap_or(usize::MAX) })
+params! {
+    /// How many of the newest thumbs.
+    pub struct SummaryQuery {
+        recent: u64 = number().min(1).max(limits::PAGE_ROWS_MAX).or(stats::RECENT as u64),
     }
 }

@@ -6,10 +6,10 @@ use sederunt_core::lesson::{self, rule};
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, Timestamp, limits};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::{Confidence, Count, words};
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 
 words!(
     /// Whether to avoid it or to repeat it.
@@ -164,78 +164,59 @@ impl From<Page<lesson::Lesson, i64>> for LessonList {
     }
 }
 
-/// Which lessons.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `LessonsQuery` is what is read")]
-pub struct LessonsAsked {
-    /// Words; the best fits first. Without any, the newest first.
-    #[param(max_length = 500)]
-    q: Option<String>,
-    /// One of them, or several with commas in between.
-    #[param(pattern = "^(proposed|active|retired)(,(proposed|active|retired))*$")]
-    state: Option<String>,
-    polarity: Option<Polarity>,
-    category: Option<LessonCategory>,
-    /// Tags with commas in between; a lesson has all of them.
-    #[param(max_length = 600)]
-    tags: Option<String>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct LessonsQuery(pub LessonSearch);
-
-impl Ask for LessonsQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let states = pairs.words(&["state"])?;
-        let states = states.iter().map(|word| lesson::State::parse(word)).collect::<Option<Vec<_>>>();
-        Ok(Self(LessonSearch {
-            query: pairs.text(&["q"])?,
-            states: states.ok_or_else(|| Error::invalid("state", "must be proposed, active or retired"))?,
-            polarity: pairs.parsed(&["polarity"], "must be negative or positive", lesson::Polarity::parse)?,
-            category: pairs.parsed(
-                &["category"],
-                "must be error, learning or preference",
-                lesson::Category::parse,
-            )?,
-            tags: pairs.words(&["tags"])?,
-            after: pairs.row_cursor()?,
-            limit: pairs.limit()?,
-        }))
+params! {
+    /// Which lessons.
+    pub struct LessonsQuery {
+        /// Words; the best fits first. Without any, the newest first.
+        q: Option<String> = text().chars_max(limits::QUERY_CHARS_MAX),
+        /// One of them, or several with commas in between.
+        state: Vec<String> =
+            text().pattern("^(proposed|active|retired)(,(proposed|active|retired))*$").list(),
+        polarity: Option<Polarity> = named_word(),
+        category: Option<LessonCategory> = named_word(),
+        /// Tags with commas in between; a lesson has all of them.
+        tags: Vec<String> = text().chars_max(600).list(),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> = row_cursor(),
     }
 }
 
-/// What somebody is about to do.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `AboutQuery` is what is read")]
-pub struct AboutAsked {
-    /// In a few words.
-    #[param(min_length = 1, max_length = 500)]
-    q: String,
-    #[param(minimum = 1, maximum = 1000, default = 5)]
-    limit: Option<i64>,
+impl TryFrom<LessonsQuery> for LessonSearch {
+    type Error = Error;
+
+    fn try_from(query: LessonsQuery) -> Result<Self, Error> {
+        let states = query.state.iter().map(|word| lesson::State::parse(word)).collect::<Option<Vec<_>>>();
+        Ok(Self {
+            query: query.q,
+            states: states.ok_or_else(|| Error::invalid("state", "must be proposed, active or retired"))?,
+            polarity: query.polarity.map(Into::into),
+            category: query.category.map(Into::into),
+            tags: query.tags,
+            after: query.after,
+            limit: query.limit,
+        })
+    }
 }
 
-#[derive(Debug)]
-pub struct AboutQuery {
-    pub about: String,
-    pub limit: usize,
+params! {
+    /// What somebody is about to do.
+    pub struct AboutQuery {
+        /// In a few words.
+        q: String = text().chars_min(1).chars_max(limits::QUERY_CHARS_MAX).required(),
+        limit: u64 = number().min(1).max(limits::PAGE_ROWS_MAX).or(limits::LESSONS_SHOWN_MAX as u64),
+    }
 }
 
-impl Ask for AboutQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let about = pairs.text(&["q"])?.filter(|text| !text.is_empty());
-        let limit = pairs.number(&["limit"])?.unwrap_or(limits::LESSONS_SHOWN_MAX as u64);
-        let about = about.ok_or_else(|| Error::invalid("q", "is required"))?;
+impl AboutQuery {
+    /// The words, and how many lessons.
+    pub fn checked(self) -> Result<(String, usize), Error> {
+        if self.q.is_empty() {
+            return Err(Error::invalid("q", "is required"));
+        }
         // A query string has to stay short; longer texts go through MCP.
-        check_text("q", &about, limits::QUERY_CHARS_MAX)?;
-        Ok(Self { about, limit: usize::try_from(limit).unwrap_or(usize::MAX) })
+        check_text("q", &self.q, limits::QUERY_CHARS_MAX)?;
+        Ok((self.q, usize::try_from(self.limit).unwrap_or(usize::MAX)))
     }
 }
 
@@ -297,26 +278,18 @@ impl From<Vec<rule::LessonRule>> for PreventionRules {
     }
 }
 
-/// From how many feedbacks on.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `RulesQuery` is what is read")]
-pub struct RulesAsked {
-    #[param(minimum = 1, default = 3)]
-    min_occurrences: Option<i64>,
+params! {
+    /// From how many feedbacks on.
+    pub struct RulesQuery {
+        min_occurrences | "minOccurrences": u64 = number().min(1).or(limits::RULE_OCCURRENCES),
+    }
 }
 
-#[derive(Debug)]
-pub struct RulesQuery {
-    pub min_occurrences: u64,
-}
-
-impl Ask for RulesQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let least = pairs.number(&["min_occurrences", "minOccurrences"])?.unwrap_or(limits::RULE_OCCURRENCES);
-        if least == 0 {
-            return Err(Error::invalid("min_occurrences", "must be at least 1"));
+impl RulesQuery {
+    pub fn checked(self) -> Result<u64, Error> {
+        match self.min_occurrences {
+            0 => Err(Error::invalid("min_occurrences", "must be at least 1")),
+            least => Ok(least),
         }
-        Ok(Self { min_occurrences: least })
     }
 }

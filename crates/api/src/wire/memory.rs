@@ -3,72 +3,42 @@
 use sederunt_core::engine::MemoryStatus as CoreStatus;
 use sederunt_core::memory::{Memory, MemorySource, Profile};
 use sederunt_core::session::query::Page;
-use sederunt_core::{Error, SessionId, Timestamp};
+use sederunt_core::{SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::feedback::LabelCounts;
 use super::{Confidence, Count};
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 
-/// Whose memory.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `Whose` is what is read")]
-pub struct WhoseAsked {
-    /// A conversation: its own memory, or that of the user whose it is.
-    #[param(min_length = 1, max_length = 200)]
-    thread_id: Option<String>,
-    /// A user, where the caller may say so; the caller otherwise.
-    #[param(min_length = 1, max_length = 200)]
-    user_id: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct Whose {
-    pub thread: Option<SessionId>,
-    pub user: Option<String>,
-}
-
-impl Ask for Whose {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self {
-            thread: pairs.parsed(&["thread_id", "threadId"], "is no id of a conversation", |text| {
-                SessionId::parse(text).ok()
-            })?,
-            user: pairs.text(&["user_id", "userId"])?,
-        })
+params! {
+    /// Whose memory.
+    pub struct MemoryQuery {
+        /// A conversation: its own memory, or that of the user whose it is.
+        thread as "thread_id" | "threadId": Option<SessionId> =
+            name().parsed("is no id of a conversation", session_id),
+        /// A user, where the caller may say so; the caller otherwise.
+        user as "user_id" | "userId": Option<String> = name(),
     }
 }
 
-/// Whose memory, and which page of it.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `WhosePage` is what is read")]
-pub struct WhosePageAsked {
-    /// A conversation: its own memory, or that of the user whose it is.
-    #[param(min_length = 1, max_length = 200)]
-    thread_id: Option<String>,
-    /// A user, where the caller may say so; the caller otherwise.
-    #[param(min_length = 1, max_length = 200)]
-    user_id: Option<String>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
+params! {
+    /// Whose memory, and which page of it.
+    pub struct MemoryPageQuery {
+        /// A conversation: its own memory, or that of the user whose it is.
+        thread as "thread_id" | "threadId": Option<SessionId> =
+            name().parsed("is no id of a conversation", session_id),
+        /// A user, where the caller may say so; the caller otherwise.
+        user as "user_id" | "userId": Option<String> = name(),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> = row_cursor(),
+    }
 }
 
-#[derive(Debug)]
-pub struct WhosePage {
-    pub whose: Whose,
-    pub after: Option<i64>,
-    pub limit: usize,
-}
-
-impl Ask for WhosePage {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { whose: Whose::read(pairs)?, after: pairs.row_cursor()?, limit: pairs.limit()? })
+impl MemoryPageQuery {
+    pub fn whose(&self) -> MemoryQuery {
+        MemoryQuery { thread: self.thread.clone(), user: self.user.clone() }
     }
 }
 

@@ -6,12 +6,12 @@ use sederunt_core::access::{Role as CoreRole, ShareAccess as CoreAccess};
 use sederunt_core::engine::{self, NewShare};
 use sederunt_core::people as core;
 use sederunt_core::session::query::Page;
-use sederunt_core::{Error, Timestamp, store};
+use sederunt_core::{Error, Timestamp, limits, store};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::{Count, words};
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 
 /// What a credential may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -291,51 +291,22 @@ pub struct UserList {
     pub next_cursor: Option<String>,
 }
 
-/// A page of users.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct UsersAsked {
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    pub limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(max_length = 200)]
-    pub cursor: Option<String>,
-}
-
-/// The parameters of a page of users, read.
-#[derive(Debug)]
-pub struct UsersQuery {
-    pub limit: usize,
-    pub after: Option<String>,
-}
-
-impl Ask for UsersQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { limit: pairs.limit()?, after: pairs.text(&["cursor"])? })
+params! {
+    /// A page of users.
+    pub struct UsersQuery {
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<String> = text().chars_max(limits::NAME_CHARS_MAX),
     }
 }
 
-/// A page of the audit trail.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct AuditAsked {
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    pub limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(max_length = 20)]
-    pub cursor: Option<String>,
-}
-
-/// The parameters of a page of the audit trail, read.
-#[derive(Debug)]
-pub struct AuditQuery {
-    pub limit: usize,
-    pub after: Option<i64>,
-}
-
-impl Ask for AuditQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { limit: pairs.limit()?, after: pairs.row_cursor()? })
+params! {
+    /// A page of the audit trail.
+    pub struct AuditQuery {
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> =
+            text().chars_max(20).parsed("must be a `next_cursor` of this list", parse_row),
     }
 }
 

@@ -6,45 +6,20 @@ use sederunt_core::session::query::Page;
 use sederunt_core::store::SearchHit;
 use sederunt_core::{Error, limits};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::session::Status;
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 
-/// Words to find.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct SearchAsked {
-    /// Words that must all be found in a message, or in a title or description.
-    #[param(min_length = 1, max_length = 500, example = "budget")]
-    pub q: String,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    pub limit: Option<i64>,
-    /// A `next_cursor` of this search.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    pub cursor: Option<String>,
-}
-
-/// The parameters of a search, read.
-#[derive(Debug)]
-pub struct SearchQuery {
-    pub q: String,
-    pub limit: usize,
-    pub after: Option<i64>,
-}
-
-impl Ask for SearchQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let q = pairs.text(&["q"])?.ok_or_else(|| Error::invalid("q", "is required"))?;
-        if q.chars().count() > limits::QUERY_CHARS_MAX {
-            return Err(Error::invalid(
-                "q",
-                format!("is longer than {} characters", limits::QUERY_CHARS_MAX),
-            ));
-        }
-        let after =
-            pairs.parsed(&["cursor"], "must be a `next_cursor` of this search", |text| text.parse().ok())?;
-        Ok(Self { q, limit: pairs.limit()?, after })
+params! {
+    /// Words to find.
+    pub struct SearchQuery {
+        /// Words that must all be found in a message, or in a title or description.
+        q: String = text().chars_min(1).chars_max(limits::QUERY_CHARS_MAX).example("budget").required(),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this search.
+        after as "cursor": Option<i64> =
+            text().pattern("^-?[0-9]{1,18}$").parsed("must be a `next_cursor` of this search", parse_row),
     }
 }
 
@@ -97,19 +72,17 @@ impl From<Page<SearchHit, i64>> for Hits {
     }
 }
 
-/// What hints are wanted about.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct HintsAsked {
-    /// `sessions`, `approvals` and `counts`, with commas in between. Left out: all.
-    #[param(
-        example = "sessions,counts",
-        pattern = "^(sessions|approvals|counts)(,(sessions|approvals|counts))*$"
-    )]
-    pub topics: Option<String>,
-    /// The `id` of the last hint seen. `Last-Event-ID` wins.
-    #[param(max_length = 100)]
-    pub cursor: Option<String>,
+params! {
+    /// What hints are wanted about.
+    pub struct HintsQuery {
+        /// `sessions`, `approvals` and `counts`, with commas in between. Left out: all.
+        topics: Vec<String> = text()
+            .example("sessions,counts")
+            .pattern("^(sessions|approvals|counts)(,(sessions|approvals|counts))*$")
+            .list(),
+        /// The `id` of the last hint seen. `Last-Event-ID` wins.
+        cursor: Option<String> = text().chars_max(100),
+    }
 }
 
 /// What lists a client keeps.
@@ -121,7 +94,7 @@ pub struct Topics {
 }
 
 impl Topics {
-    fn parse(words: &[String]) -> Result<Self, Error> {
+    pub fn parse(words: &[String]) -> Result<Self, Error> {
         if words.is_empty() {
             return Ok(Self { sessions: true, approvals: true, counts: true });
         }
@@ -135,19 +108,6 @@ impl Topics {
             }
         }
         Ok(topics)
-    }
-}
-
-/// The parameters of a hint stream, read.
-#[derive(Debug)]
-pub struct HintsQuery {
-    pub topics: Topics,
-    pub cursor: Option<String>,
-}
-
-impl Ask for HintsQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { topics: Topics::parse(&pairs.words(&["topics"])?)?, cursor: pairs.text(&["cursor"])? })
     }
 }
 

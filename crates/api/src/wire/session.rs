@@ -1,15 +1,16 @@
 //! Sessions on the wire.
 
 use sederunt_core::session::decide::{self, PatchSession as CorePatch, SourceWish as CoreSourceWish};
-use sederunt_core::session::query::{Page, SessionQuery, TypeFilter};
+use sederunt_core::session::export::ExportFormat as CoreFormat;
+use sederunt_core::session::query::{ListCursor, Page, SessionQuery, TypeFilter};
 use sederunt_core::session::source::Company as CoreCompany;
 use sederunt_core::session::{self as core, StatusSet};
 use sederunt_core::{Error, Timestamp, UserId, limits};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::{Count, Raw, words};
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 use sederunt_core::strict::{Object, given};
 
 words!(
@@ -375,47 +376,39 @@ pub struct Fork {
     pub at_sequence: Count,
 }
 
-/// Filters of a list; all that are given must hold.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct SessionsAsked {
-    #[param(inline)]
-    pub session_type: Option<SessionType>,
-    /// One status, or several with commas in between: sessions in any of them.
-    #[param(min_length = 1, max_length = 200, example = "running,waiting_human")]
-    pub status: Option<String>,
-    #[param(inline)]
-    pub group: Option<Group>,
-    #[param(inline)]
-    pub kind: Option<SourceKind>,
-    pub platform: Option<String>,
-    pub interactive: Option<bool>,
-    pub task_id: Option<String>,
-    pub entity_id: Option<String>,
-    pub agent_slug: Option<String>,
-    /// The holder.
-    #[param(min_length = 1, max_length = 200)]
-    pub user_id: Option<String>,
-    /// Words in title, description or messages.
-    #[param(max_length = 500)]
-    pub q: Option<String>,
-    /// Left out: hidden sessions are left out. `true`: only hidden ones. `false`: both.
-    pub inactive: Option<bool>,
-    /// Only sessions without a parent.
-    pub parents_only: Option<bool>,
-    /// Any `metadata.<key>=<value>` filters by a scalar of the metadata.
-    #[param(rename = "metadata.key", max_length = 200)]
-    pub metadata_key: Option<String>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    pub limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}\\.-?[0-9]{1,18}$")]
-    pub cursor: Option<String>,
+params! {
+    /// Filters of a list; all that are given must hold.
+    pub struct SessionsQuery {
+        session_type | "type": Option<SessionType> = word(),
+        /// One status, or several with commas in between: sessions in any of them.
+        status: Option<String> = name().example("running,waiting_human"),
+        group: Option<Group> = word(),
+        kind: Option<SourceKind> = word(),
+        platform: Option<String> = text(),
+        interactive: Option<bool> = flag(),
+        task_id | "taskId": Option<String> = text(),
+        entity_id | "entityId": Option<String> = text(),
+        agent_slug: Option<String> = text(),
+        /// The holder.
+        user_id: Option<String> = name(),
+        /// Words in title, description or messages.
+        q: Option<String> = text().chars_max(limits::QUERY_CHARS_MAX),
+        /// Left out: hidden sessions are left out. `true`: only hidden ones. `false`: both.
+        inactive: Option<bool> = flag(),
+        /// Only sessions without a parent.
+        parents_only | "parentsOnly": bool = switch(),
+        /// Any `metadata.<key>=<value>` filters by a scalar of the metadata.
+        metadata as "metadata.key": Vec<(String, String)> =
+            under("metadata.", text().chars_max(limits::METADATA_FILTER_CHARS_MAX)),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<ListCursor> = list_cursor(),
+    }
 }
 
 /// Groups of statuses.
-#[derive(Clone, Copy, Debug, ToSchema)]
-#[schema(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Group {
     Active,
     Live,
@@ -423,65 +416,95 @@ pub enum Group {
     Terminal,
 }
 
-/// The filters of a list, read.
-#[derive(Debug)]
-pub struct SessionsQuery(pub SessionQuery);
-
-impl Ask for SessionsQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let metadata = pairs.under("metadata.")?;
-        if metadata.len() > limits::METADATA_FILTER_KEYS_MAX {
-            return Err(Error::invalid("metadata", "names too many keys"));
+impl From<Group> for StatusSet {
+    fn from(group: Group) -> Self {
+        match group {
+            Group::Active => Self::ACTIVE,
+            Group::Live => Self::LIVE,
+            Group::Failing => Self::FAILING,
+            Group::Terminal => Self::TERMINAL,
         }
-        let rule = "must be agent, response, tool or mixed";
-        let session_type =
-            pairs.parsed(&["session_type", "type"], rule, |text| core::SessionType::parse(text).ok())?;
-        Ok(Self(SessionQuery {
-            types: session_type.map_or(TypeFilter::All, TypeFilter::Only),
-            status: pairs.text(&["status"])?.as_deref().map(StatusSet::parse).transpose()?,
-            group: pairs.parsed(&["group"], "must be active, live, failing or terminal", StatusSet::group)?,
-            kind: pairs.parsed(&["kind"], "is not a kind of source", |text| {
-                core::SourceKind::parse(text).ok().map(|kind| kind.as_str().to_owned())
-            })?,
-            platform: pairs.text(&["platform"])?,
-            interactive: pairs.flag(&["interactive"])?,
-            task_id: pairs.text(&["task_id", "taskId"])?,
-            entity_id: pairs.text(&["entity_id", "entityId"])?,
-            agent_slug: pairs.text(&["agent_slug"])?,
-            user_id: pairs.text(&["user_id"])?.as_deref().map(UserId::parse).transpose()?,
-            parent_id: None,
-            metadata,
-            text: pairs.text(&["q"])?.filter(|text| !text.trim().is_empty()),
-            inactive: pairs.flag(&["inactive"])?,
-            parents_only: pairs.flag(&["parents_only", "parentsOnly"])?.unwrap_or(false),
-            talks_only: false,
-            seen_by: None,
-            after: pairs.list_cursor()?,
-            limit: pairs.limit()?,
-        }))
     }
 }
 
-/// A page of a list.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct PageAsked {
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    pub limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}\\.-?[0-9]{1,18}$")]
-    pub cursor: Option<String>,
+impl TryFrom<SessionsQuery> for SessionQuery {
+    type Error = Error;
+
+    fn try_from(query: SessionsQuery) -> Result<Self, Error> {
+        if query.metadata.len() > limits::METADATA_FILTER_KEYS_MAX {
+            return Err(Error::invalid("metadata", "names too many keys"));
+        }
+        Ok(Self {
+            types: query.session_type.map_or(TypeFilter::All, |one| TypeFilter::Only(one.into())),
+            status: query.status.as_deref().map(StatusSet::parse).transpose()?,
+            group: query.group.map(Into::into),
+            kind: query.kind.map(|kind| core::SourceKind::from(kind).as_str().to_owned()),
+            platform: query.platform,
+            interactive: query.interactive,
+            task_id: query.task_id,
+            entity_id: query.entity_id,
+            agent_slug: query.agent_slug,
+            user_id: query.user_id.as_deref().map(UserId::parse).transpose()?,
+            parent_id: None,
+            metadata: query.metadata,
+            text: query.q.filter(|text| !text.trim().is_empty()),
+            inactive: query.inactive,
+            parents_only: query.parents_only,
+            talks_only: false,
+            seen_by: None,
+            after: query.after,
+            limit: query.limit,
+        })
+    }
 }
 
-/// The parameters of a page, read.
-#[derive(Debug)]
-pub struct PageQuery {
-    pub limit: usize,
-    pub after: Option<sederunt_core::session::query::ListCursor>,
+params! {
+    /// A page of a list.
+    pub struct PageQuery {
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<ListCursor> = list_cursor(),
+    }
 }
 
-impl Ask for PageQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { limit: pairs.limit()?, after: pairs.list_cursor()? })
+params! {
+    /// A share link's token, instead of a key.
+    pub struct ShareQuery {
+        share: () = ShareToken,
+    }
+}
+
+params! {
+    /// How to delete.
+    pub struct DeleteQuery {
+        /// For owners: also a group's session.
+        force: bool = switch().says_default(),
+    }
+}
+
+params! {
+    /// The format of an export, and how much of the log it holds.
+    pub struct ExportQuery {
+        format: Option<ExportFormat> = word(),
+        /// The whole log, not only what was said. JSON always holds it.
+        all: bool = switch(),
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExportFormat {
+    Md,
+    Json,
+    Txt,
+}
+
+impl From<ExportFormat> for CoreFormat {
+    fn from(format: ExportFormat) -> Self {
+        match format {
+            ExportFormat::Md => Self::Markdown,
+            ExportFormat::Json => Self::Json,
+            ExportFormat::Txt => Self::Text,
+        }
     }
 }

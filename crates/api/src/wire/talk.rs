@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Confidence, Count, Raw, words};
+use crate::query::params;
 
 words!(
     /// Which model answers.
@@ -198,4 +199,20 @@ pub struct Replay {
     pub state: Raw,
     /// Whether the kept state is the same; null for a state of the past.
     pub matches: Option<bool>,
+}
+
+params! {
+    /// Whether to wait.
+    pub struct WaitQuery {
+        /// Answer with the reply, not before it is there.
+        wait: bool = switch(),
+    }
+}
+
+params! {
+    /// How far to read.
+    pub struct AtSequenceQuery {
+        /// The state after this sequence; the newest otherwise.
+        at_sequence | "atSequence": Option<u64> = number(),
+    }
 }

@@ -5,13 +5,13 @@ use sederunt_core::session::query::{ListCursor, Page};
 use sederunt_core::work::output::OutputContract;
 use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::Raw;
 use super::event::Event;
 use super::library::{Output, TaskStatus};
 use super::session::{Session, Status};
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 
 /// A task to be started.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -125,45 +125,34 @@ impl From<Page<engine::EntitySession>> for EntitySessionList {
 const ROWS_DEFAULT: usize = 20;
 const ROWS_MAX: usize = 100;
 
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `EntitySessionsQuery` is what is read")]
-pub struct EntitySessionsAsked {
-    /// Only sessions without a parent.
-    parents_only: Option<bool>,
-    /// The opposite of `parents_only`; give one of the two.
-    include_children: Option<bool>,
-    /// More than 100 is 100.
-    #[param(minimum = 1, default = 20)]
-    limit: Option<u64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}\\.-?[0-9]{1,18}$")]
-    cursor: Option<String>,
+params! {
+    /// Which sessions about an entity.
+    pub struct EntitySessionsQuery {
+        /// Only sessions without a parent.
+        parents_only | "parentsOnly": Option<bool> = flag(),
+        /// The opposite of `parents_only`; give one of the two.
+        include_children | "includeChildren": Option<bool> = flag(),
+        /// More than 100 is 100.
+        limit: u64 = number().min(1).or(ROWS_DEFAULT as u64),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<ListCursor> = list_cursor(),
+    }
 }
 
-#[derive(Debug)]
-pub struct EntitySessionsQuery {
-    pub parents_only: bool,
-    pub after: Option<ListCursor>,
-    pub limit: usize,
-}
+impl EntitySessionsQuery {
+    /// The size of the page.
+    pub fn rows(&self) -> Result<usize, Error> {
+        match self.limit {
+            0 => Err(Error::invalid("limit", "must be at least 1")),
+            limit => Ok(usize::try_from(limit).unwrap_or(ROWS_MAX).min(ROWS_MAX)),
+        }
+    }
 
-impl Ask for EntitySessionsQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let limit = match pairs.number(&["limit"])? {
-            None => ROWS_DEFAULT,
-            Some(0) => return Err(Error::invalid("limit", "must be at least 1")),
-            Some(limit) => usize::try_from(limit).unwrap_or(ROWS_MAX).min(ROWS_MAX),
-        };
-        let parents_only = pairs.flag(&["parents_only", "parentsOnly"])?;
-        let with_children = pairs.flag(&["include_children", "includeChildren"])?;
-        if parents_only.is_some() && parents_only == with_children {
+    /// Whether only sessions without a parent are wanted.
+    pub fn parents_only(&self) -> Result<bool, Error> {
+        if self.parents_only.is_some() && self.parents_only == self.include_children {
             return Err(Error::invalid("include_children", "contradicts `parents_only`"));
         }
-        Ok(Self {
-            parents_only: parents_only.or(with_children.map(|with| !with)).unwrap_or(false),
-            after: pairs.list_cursor()?,
-            limit,
-        })
+        Ok(self.parents_only.or(self.include_children.map(|with| !with)).unwrap_or(false))
     }
 }

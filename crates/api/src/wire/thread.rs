@@ -6,6 +6,7 @@ use sederunt_core::feedback::{
     Label as CoreLabel, Modality as CoreModality, Rating, RatingCounts, RatingSource as CoreSource,
 };
 use sederunt_core::session::Session;
+use sederunt_core::session::query::ListCursor;
 use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,6 +14,7 @@ use utoipa::ToSchema;
 use super::feedback::{CaptureDone, LabelCounts};
 use super::talk::MemoryMode;
 use super::{Count, Raw, words};
+use crate::query::params;
 
 words!(
     /// Whether it helped.
@@ -245,4 +247,26 @@ pub fn check_mode(session: &Session, asked: Option<MemoryMode>) -> Result<(), Er
         return Err(sederunt_core::Conflict::TypeMismatch { field: "memory_mode" }.into());
     }
     Ok(())
+}
+
+/// Conversations on one page when the caller names no limit, and at most: lists for people are short.
+const THREADS_DEFAULT: usize = 20;
+const THREADS_MAX: usize = 100;
+
+params! {
+    /// A page of conversations.
+    pub struct ThreadsQuery {
+        limit: usize = PageLimit::at_most(THREADS_MAX, THREADS_DEFAULT),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<ListCursor> =
+            text().parsed("must be a `next_cursor` of this list", ListCursor::parse),
+    }
+}
+
+params! {
+    /// How much of a history.
+    pub struct HistoryQuery {
+        /// So many of the newest.
+        limit: usize = page_limit(),
+    }
 }

@@ -1,17 +1,16 @@
 //! A person's work queue on the wire.
 
-use sederunt_core::Error;
 use sederunt_core::definitions as core;
 use sederunt_core::engine::WaitingItem;
 use sederunt_core::session::query::Page;
 use sederunt_core::work::queue::QueueCounts as CoreCounts;
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::approval::Approval;
 use super::library::{Kept, Task};
 use super::session::Session;
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 
 /// How many lines each bucket has.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
@@ -83,48 +82,21 @@ impl From<Page<WaitingItem, i64>> for QueueList {
     }
 }
 
-/// Whose midnight.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `ZoneQuery` is what is read")]
-pub struct ZoneAsked {
-    /// A time zone; left out, UTC.
-    #[param(example = "Europe/London")]
-    tz: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct ZoneQuery(pub Option<String>);
-
-impl Ask for ZoneQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self(pairs.text(&["tz"])?))
+params! {
+    /// Whose midnight.
+    pub struct ZoneQuery {
+        /// A time zone; left out, UTC.
+        zone as "tz": Option<String> = text().example("Europe/London"),
     }
 }
 
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `BucketQuery` is what is read")]
-pub struct BucketAsked {
-    /// A time zone; left out, UTC.
-    #[param(example = "Europe/London")]
-    tz: Option<String>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct BucketQuery {
-    pub zone: Option<String>,
-    pub after: Option<i64>,
-    pub limit: usize,
-}
-
-impl Ask for BucketQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { zone: pairs.text(&["tz"])?, after: pairs.row_cursor()?, limit: pairs.limit()? })
+params! {
+    /// A page of a bucket.
+    pub struct BucketQuery {
+        /// A time zone; left out, UTC.
+        zone as "tz": Option<String> = text().example("Europe/London"),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> = row_cursor(),
     }
 }

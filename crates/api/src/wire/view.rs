@@ -10,11 +10,11 @@ use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::OneOfBuilder;
 use utoipa::openapi::{Ref, RefOr, Schema};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::Raw;
 use super::library::{Gate, Kept, Question, View};
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 
 /// A view, whole or as it is asked.
 #[derive(Debug, Serialize)]
@@ -233,26 +233,11 @@ impl From<Page<ViewAnswer, u64>> for AnswerList {
     }
 }
 
-/// A page of answers.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `AnswersQuery` is what is read")]
-pub struct AnswersAsked {
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^[0-9]{1,18}$")]
-    cursor: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct AnswersQuery {
-    pub after: u64,
-    pub limit: usize,
-}
-
-impl Ask for AnswersQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { after: pairs.number(&["cursor"])?.unwrap_or(0), limit: pairs.limit()? })
+params! {
+    /// A page of answers.
+    pub struct AnswersQuery {
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<u64> = text().pattern("^[0-9]{1,18}$").parsed("must be a whole number", parse_sequence),
     }
 }

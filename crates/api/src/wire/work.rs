@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sederunt_core::engine;
 use sederunt_core::definitions;
 use sederunt_core::definitions::task::RunLimits as CoreLimits;
+use sederunt_core::engine;
 use sederunt_core::session::SessionType as CoreType;
 use sederunt_core::work::output::OutputContract;
 use sederunt_core::work::{self as core, Pause, Settle, run};

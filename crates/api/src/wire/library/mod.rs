@@ -6,13 +6,13 @@ mod shapes;
 
 use std::borrow::Cow;
 
+use sederunt_core::Timestamp;
 use sederunt_core::definitions::{self, StoredDefinition};
 use sederunt_core::session::query::Page;
-use sederunt_core::{Error, Timestamp};
 use serde::Serialize;
 use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::{PartialSchema, ToSchema};
 
 pub use shapes::{
     Agent, AgentLimits, AgentList, ApprovalTerms, Bundle, Choice, CriteriaSet, CriteriaSetList, Dimension,
@@ -21,7 +21,7 @@ pub use shapes::{
     View, ViewList, WriteGrant,
 };
 
-use crate::query::{Ask, Pairs};
+use crate::query::params;
 
 /// A definition with what the store knows of it.
 #[derive(Clone, Debug, Serialize)]
@@ -165,98 +165,74 @@ fn change(schema: RefOr<Schema>, needs: &[&str]) -> RefOr<Schema> {
     RefOr::T(Schema::Object(object))
 }
 
-/// Filters of a list of tasks.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `TasksQuery` is what is read")]
-pub struct TasksAsked {
-    #[param(inline)]
-    status: Option<TaskStatus>,
-    agent_slug: Option<String>,
-    assigned_to: Option<String>,
-    created_by: Option<String>,
-    entity_id: Option<String>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
+params! {
+    /// Filters of a list of tasks.
+    pub struct TasksQuery {
+        status: Option<TaskStatus> = word(),
+        agent_slug: Option<String> = text(),
+        assigned_to: Option<String> = text(),
+        created_by: Option<String> = text(),
+        entity_id | "entityId": Option<String> = text(),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> = row_cursor(),
+    }
 }
 
-/// Filters of a list of entities.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `EntitiesQuery` is what is read")]
-pub struct EntitiesAsked {
-    type_slug: Option<String>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
+impl From<TasksQuery> for FacetQuery {
+    fn from(query: TasksQuery) -> Self {
+        let status =
+            query.status.map(|status| definitions::task::TaskStatus::from(status).as_str().to_owned());
+        let given = [
+            ("status", status),
+            ("agent_slug", query.agent_slug),
+            (definitions::ASSIGNED_TO, query.assigned_to),
+            (definitions::MADE_BY, query.created_by),
+            ("entity_id", query.entity_id),
+        ];
+        let facets = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        Self { facets, after: query.after, limit: query.limit }
+    }
 }
 
-/// A page of a list that is counted through.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `DocsQuery` is what is read")]
-pub struct DocsAsked {
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
+params! {
+    /// Filters of a list of entities.
+    pub struct EntitiesQuery {
+        type_slug | "entity_type" | "entityType": Option<String> = text(),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> = row_cursor(),
+    }
 }
 
-/// The filters of a list of definitions, read.
+impl From<EntitiesQuery> for FacetQuery {
+    fn from(query: EntitiesQuery) -> Self {
+        let facets = query.type_slug.map(|slug| ("type_slug", slug)).into_iter().collect();
+        Self { facets, after: query.after, limit: query.limit }
+    }
+}
+
+params! {
+    /// A page of a list that is counted through.
+    pub struct DefinitionsQuery {
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> = row_cursor(),
+    }
+}
+
+impl From<DefinitionsQuery> for FacetQuery {
+    fn from(query: DefinitionsQuery) -> Self {
+        Self { facets: Vec::new(), after: query.after, limit: query.limit }
+    }
+}
+
+/// Which definitions: by the facets that are indexed of them.
 #[derive(Debug)]
-pub struct DocsQuery {
+pub struct FacetQuery {
     pub facets: Vec<(&'static str, String)>,
     pub after: Option<i64>,
     pub limit: usize,
-}
-
-impl DocsQuery {
-    fn of(pairs: &mut Pairs, facets: Vec<(&'static str, String)>) -> Result<Self, Error> {
-        Ok(Self { facets, after: pairs.row_cursor()?, limit: pairs.limit()? })
-    }
-}
-
-impl Ask for DocsQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Self::of(pairs, Vec::new())
-    }
-}
-
-#[derive(Debug)]
-pub struct TasksQuery(pub DocsQuery);
-
-impl Ask for TasksQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let rule = "must be active, paused, done or archived";
-        let status = pairs.parsed(&["status"], rule, |text| {
-            ["active", "paused", "done", "archived"].contains(&text).then(|| text.to_owned())
-        })?;
-        let given = [
-            ("status", status),
-            ("agent_slug", pairs.text(&["agent_slug"])?),
-            (definitions::ASSIGNED_TO, pairs.text(&["assigned_to"])?),
-            (definitions::MADE_BY, pairs.text(&["created_by"])?),
-            ("entity_id", pairs.text(&["entity_id", "entityId"])?),
-        ];
-        let facets = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-        DocsQuery::of(pairs, facets).map(Self)
-    }
-}
-
-#[derive(Debug)]
-pub struct EntitiesQuery(pub DocsQuery);
-
-impl Ask for EntitiesQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        let kind = pairs.text(&["type_slug", "entity_type", "entityType"])?;
-        DocsQuery::of(pairs, kind.map(|kind| ("type_slug", kind)).into_iter().collect()).map(Self)
-    }
 }
 
 #[cfg(test)]

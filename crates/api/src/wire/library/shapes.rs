@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use sederunt_core::Timestamp;
+use sederunt_core::definitions::task;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{NewAgent, NewCriteriaSet, NewEntity, NewTask, NewView};
-use crate::wire::Raw;
+use crate::wire::{Raw, words};
 
 /// Something to be done, as often as it is triggered.
 #[derive(Debug, ToSchema)]
@@ -66,14 +67,7 @@ pub struct Task {
     warnings: Vec<String>,
 }
 
-#[derive(Debug, ToSchema)]
-#[schema(rename_all = "snake_case")]
-pub enum TaskStatus {
-    Active,
-    Paused,
-    Done,
-    Archived,
-}
+words!(TaskStatus = task::TaskStatus { Active, Paused, Done, Archived });
 
 /// One step of a task: an agent's, or a person's.
 #[derive(Debug, ToSchema)]

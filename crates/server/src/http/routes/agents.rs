@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use sederunt_api::wire::library::{
-    Agent, AgentList, DocsAsked, DocsQuery, Kept, KeptList, NewAgent, PatchAgent,
+    Agent, AgentList, DefinitionsQuery, FacetQuery, Kept, KeptList, NewAgent, PatchAgent,
 };
 use sederunt_core::definitions::{self, read};
 
@@ -35,15 +35,16 @@ pub async fn create(
 
 /// List agents
 #[utoipa::path(
-    get, path = "/api/agents", operation_id = "list_agents", tag = "library", params(DocsAsked),
+    get, path = "/api/agents", operation_id = "list_agents", tag = "library", params(DefinitionsQuery),
     responses((status = 200, description = "A page, newest first", body = AgentList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<DocsQuery>,
+    Asked(query): Asked<DefinitionsQuery>,
 ) -> Result<Json<KeptList<definitions::Agent>>> {
-    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    let FacetQuery { facets, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
 }
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use sederunt_api::wire::approval::{
-    Approval, ApprovalList, ApprovalsAsked, ApprovalsQuery, Decide, ElicitationReply, HumanComplete,
+    Approval, ApprovalList, ApprovalsQuery, Decide, ElicitationReply, HumanComplete,
 };
 use sederunt_api::wire::session::Session;
 use sederunt_core::SessionId;
@@ -19,15 +19,15 @@ use crate::http::query::Asked;
 ///
 /// Those that the caller may decide: an owner all of the tenant, a member those assigned to it.
 #[utoipa::path(
-    get, path = "/api/approvals", operation_id = "list_approvals", tag = "approvals", params(ApprovalsAsked),
+    get, path = "/api/approvals", operation_id = "list_approvals", tag = "approvals", params(ApprovalsQuery),
     responses((status = 200, description = "A page, newest first", body = ApprovalList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<ApprovalsQuery>,
+    Asked(query): Asked<ApprovalsQuery>,
 ) -> Result<Json<ApprovalList>> {
-    Ok(Json(app.engine.approvals(&caller.actor, asked.mine, asked.query).await?.into()))
+    Ok(Json(app.engine.approvals(&caller.actor, query.mine, query.into()).await?.into()))
 }
 
 /// Read an approval

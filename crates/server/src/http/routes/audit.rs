@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use sederunt_api::wire::people::{AuditAsked, AuditList, AuditQuery};
+use sederunt_api::wire::people::{AuditList, AuditQuery};
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -15,7 +15,7 @@ use crate::http::query::Asked;
 /// credentials, counted by address and minute, and what the operator did above all tenants: tenants deleted, records
 /// purged, backups made.
 #[utoipa::path(
-    get, path = "/api/audit", operation_id = "read_audit", tag = "people", params(AuditAsked),
+    get, path = "/api/audit", operation_id = "read_audit", tag = "people", params(AuditQuery),
     responses((status = 200, description = "A page, newest first", body = AuditList))
 )]
 pub async fn list(

@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use sederunt_api::wire::library::{
-    CriteriaSet, CriteriaSetList, DocsAsked, DocsQuery, Kept, KeptList, NewCriteriaSet, PatchCriteriaSet,
+    CriteriaSet, CriteriaSetList, DefinitionsQuery, FacetQuery, Kept, KeptList, NewCriteriaSet,
+    PatchCriteriaSet,
 };
 use sederunt_core::definitions::{self, read};
 
@@ -32,15 +33,16 @@ pub async fn create(
 
 /// List criteria sets
 #[utoipa::path(
-    get, path = "/api/criteria-sets", operation_id = "list_criteria_sets", tag = "library", params(DocsAsked),
+    get, path = "/api/criteria-sets", operation_id = "list_criteria_sets", tag = "library", params(DefinitionsQuery),
     responses((status = 200, description = "A page, newest first", body = CriteriaSetList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<DocsQuery>,
+    Asked(query): Asked<DefinitionsQuery>,
 ) -> Result<Json<KeptList<definitions::CriteriaSet>>> {
-    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    let FacetQuery { facets, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
 }
 

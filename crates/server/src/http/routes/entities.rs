@@ -4,9 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use sederunt_api::wire::library::{
-    EntitiesAsked, EntitiesQuery, Entity, EntityList, Kept, KeptList, NewEntity, PatchEntity,
+    EntitiesQuery, Entity, EntityList, FacetQuery, Kept, KeptList, NewEntity, PatchEntity,
 };
-use sederunt_api::wire::task::{EntitySessionList, EntitySessionsAsked, EntitySessionsQuery};
+use sederunt_api::wire::task::{EntitySessionList, EntitySessionsQuery};
 use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
@@ -33,15 +33,16 @@ pub async fn create(
 
 /// List entities
 #[utoipa::path(
-    get, path = "/api/entities", operation_id = "list_entities", tag = "library", params(EntitiesAsked),
+    get, path = "/api/entities", operation_id = "list_entities", tag = "library", params(EntitiesQuery),
     responses((status = 200, description = "A page, newest first", body = EntityList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(EntitiesQuery(asked)): Asked<EntitiesQuery>,
+    Asked(query): Asked<EntitiesQuery>,
 ) -> Result<Json<KeptList<definitions::Entity>>> {
-    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    let FacetQuery { facets, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
 }
 
@@ -82,7 +83,7 @@ pub async fn patch(
 /// List the sessions that were about an entity
 #[utoipa::path(
     get, path = "/api/entities/{id}/sessions", operation_id = "list_entity_sessions", tag = "library",
-    params(("id" = String, Path, description = "The entity"), EntitySessionsAsked),
+    params(("id" = String, Path, description = "The entity"), EntitySessionsQuery),
     responses((status = 200, description = "A page, newest activity first", body = EntitySessionList))
 )]
 pub async fn sessions(
@@ -91,7 +92,7 @@ pub async fn sessions(
     At(id): At<String>,
     Asked(asked): Asked<EntitySessionsQuery>,
 ) -> Result<Json<EntitySessionList>> {
-    let EntitySessionsQuery { parents_only, after, limit } = asked;
-    let page = app.engine.entity_sessions(&caller.actor, &id, parents_only, after, limit).await?;
+    let (parents_only, rows) = (asked.parents_only()?, asked.rows()?);
+    let page = app.engine.entity_sessions(&caller.actor, &id, parents_only, asked.after, rows).await?;
     Ok(Json(page.into()))
 }

@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::{StatusCode, header};
-use sederunt_api::wire::event::{Append, Appended, EventPage, EventsAsked, EventsQuery};
+use sederunt_api::wire::event::{Append, Appended, EventPage, EventsQuery};
 use sederunt_core::SessionId;
 
 use crate::http::auth::Caller;
@@ -56,17 +56,17 @@ pub async fn append(
 /// A page ends at its limit, at 4 MiB or after 10,000 rows looked at; `next_after` says where to go on.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/events", operation_id = "read_events", tag = "events",
-    params(("id" = String, Path, description = "The session"), EventsAsked),
+    params(("id" = String, Path, description = "The session"), EventsQuery),
     responses((status = 200, description = "A page", body = EventPage))
 )]
 pub async fn read(
     State(app): State<App>,
     caller: Caller,
     At(id): At<SessionId>,
-    Asked(EventsQuery(query)): Asked<EventsQuery>,
+    Asked(query): Asked<EventsQuery>,
 ) -> Result<Response> {
     let view = if caller.is_share() { View::Shared } else { View::Full };
-    let page = app.engine.read(&caller.actor, &id, query).await?;
+    let page = app.engine.read(&caller.actor, &id, query.try_into()?).await?;
     let mut out = Vec::with_capacity(512 * (page.events.len() + 1));
     out.extend_from_slice(b"{\"events\":");
     encode::events(&mut out, page.events.iter().filter(|event| view.shows(event)), view);

@@ -4,9 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use sederunt_api::wire::Nothing;
 use sederunt_api::wire::feedback::{
-    AppendFeedback, CaptureDone, CaptureRequest, FailureList, FailurePage, FailurePageAsked,
-    FeedbackAppended, FeedbackFinalized, FeedbackOpened, FeedbackPage, FeedbackPageAsked, FeedbackSession,
-    FeedbackSessionList, FeedbackStats, Markdown, OpenFeedback, SummaryAsked, SummaryQuery,
+    AppendFeedback, CaptureDone, CaptureRequest, FailureList, FailurePage, FeedbackAppended,
+    FeedbackFinalized, FeedbackOpened, FeedbackPage, FeedbackSession, FeedbackSessionList, FeedbackStats,
+    Markdown, OpenFeedback, SummaryQuery,
 };
 
 use crate::http::App;
@@ -50,7 +50,7 @@ pub async fn stats(
 
 /// Read the newest thumbs as a page
 #[utoipa::path(
-    get, path = "/api/feedback/summary", operation_id = "feedback_summary", tag = "feedback", params(SummaryAsked),
+    get, path = "/api/feedback/summary", operation_id = "feedback_summary", tag = "feedback", params(SummaryQuery),
     responses((status = 200, description = "Markdown", body = Markdown))
 )]
 pub async fn summary(
@@ -58,7 +58,10 @@ pub async fn summary(
     caller: Caller,
     Asked(asked): Asked<SummaryQuery>,
 ) -> Result<Json<Markdown>> {
-    let markdown = app.engine.feedback_summary(&caller.actor, asked.recent).await?;
+    let markdown = app
+        .engine
+        .feedback_summary(&caller.actor, usize::try_from(asked.recent).unwrap_or(usize::MAX))
+        .await?;
     Ok(Json(Markdown { markdown }))
 }
 
@@ -68,7 +71,7 @@ pub async fn summary(
 /// session or a task, and see those of sessions that they may read.
 #[utoipa::path(
     get, path = "/api/feedback/failures", operation_id = "list_failures", tag = "feedback",
-    params(FailurePageAsked),
+    params(FailurePage),
     responses((status = 200, description = "A page, newest first", body = FailureList))
 )]
 pub async fn failures(
@@ -111,7 +114,7 @@ pub async fn open(
 /// List feedback sessions
 #[utoipa::path(
     get, path = "/api/feedback/sessions", operation_id = "list_feedback_sessions", tag = "feedback",
-    params(FeedbackPageAsked),
+    params(FeedbackPage),
     responses((status = 200, description = "A page, newest first", body = FeedbackSessionList))
 )]
 pub async fn list(
@@ -119,7 +122,10 @@ pub async fn list(
     caller: Caller,
     Asked(asked): Asked<FeedbackPage>,
 ) -> Result<Json<FeedbackSessionList>> {
-    let page = app.engine.feedback_sessions(&caller.actor, asked.state, asked.after, asked.limit).await?;
+    let page = app
+        .engine
+        .feedback_sessions(&caller.actor, asked.state.map(Into::into), asked.after, asked.limit)
+        .await?;
     Ok(Json(page.into()))
 }
 

@@ -4,8 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use sederunt_api::wire::feedback::Markdown;
 use sederunt_api::wire::lesson::{
-    AboutAsked, AboutQuery, Lesson, LessonList, LessonsAsked, LessonsQuery, PatchLesson, PreventionRules,
-    RulesAsked, RulesQuery,
+    AboutQuery, Lesson, LessonList, LessonsQuery, PatchLesson, PreventionRules, RulesQuery,
 };
 
 use crate::http::App;
@@ -20,30 +19,31 @@ use crate::http::query::Asked;
 /// Owners and workers see those of the tenant; members and guests those that came from their own feedback or came up in
 /// a session that they take part in.
 #[utoipa::path(
-    get, path = "/api/lessons", operation_id = "list_lessons", tag = "feedback", params(LessonsAsked),
+    get, path = "/api/lessons", operation_id = "list_lessons", tag = "feedback", params(LessonsQuery),
     responses((status = 200, description = "A page: the best fits, or the newest, first", body = LessonList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(LessonsQuery(search)): Asked<LessonsQuery>,
+    Asked(query): Asked<LessonsQuery>,
 ) -> Result<Json<LessonList>> {
-    Ok(Json(app.engine.search_lessons(&caller.actor, search).await?.into()))
+    Ok(Json(app.engine.search_lessons(&caller.actor, query.try_into()?).await?.into()))
 }
 
 /// Be told the lessons for what is about to be done
 ///
 /// They count as shown.
 #[utoipa::path(
-    get, path = "/api/lessons/retrieve", operation_id = "retrieve_lessons", tag = "feedback", params(AboutAsked),
+    get, path = "/api/lessons/retrieve", operation_id = "retrieve_lessons", tag = "feedback", params(AboutQuery),
     responses((status = 200, description = "The best first", body = LessonList))
 )]
 pub async fn retrieve(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<AboutQuery>,
+    Asked(query): Asked<AboutQuery>,
 ) -> Result<Json<LessonList>> {
-    let found = app.engine.retrieve_lessons(&caller.actor, &asked.about, asked.limit).await?;
+    let (about, limit) = query.checked()?;
+    let found = app.engine.retrieve_lessons(&caller.actor, &about, limit).await?;
     Ok(Json(LessonList { items: found.into_iter().map(Into::into).collect(), next_cursor: None }))
 }
 
@@ -51,15 +51,16 @@ pub async fn retrieve(
 ///
 /// The lessons for it and the rules, as a page of Markdown; they count as shown.
 #[utoipa::path(
-    get, path = "/api/lessons/recall", operation_id = "recall_lessons", tag = "feedback", params(AboutAsked),
+    get, path = "/api/lessons/recall", operation_id = "recall_lessons", tag = "feedback", params(AboutQuery),
     responses((status = 200, description = "Markdown", body = Markdown))
 )]
 pub async fn recall(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<AboutQuery>,
+    Asked(query): Asked<AboutQuery>,
 ) -> Result<Json<Markdown>> {
-    let markdown = app.engine.recall_lessons(&caller.actor, &asked.about, asked.limit).await?;
+    let (about, limit) = query.checked()?;
+    let markdown = app.engine.recall_lessons(&caller.actor, &about, limit).await?;
     Ok(Json(Markdown { markdown }))
 }
 
@@ -67,15 +68,15 @@ pub async fn recall(
 ///
 /// What came up in three feedbacks or more and is to be kept from happening; each fades with its lesson.
 #[utoipa::path(
-    get, path = "/api/lessons/rules", operation_id = "prevention_rules", tag = "feedback", params(RulesAsked),
+    get, path = "/api/lessons/rules", operation_id = "prevention_rules", tag = "feedback", params(RulesQuery),
     responses((status = 200, description = "The weightiest first", body = PreventionRules))
 )]
 pub async fn rules(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<RulesQuery>,
+    Asked(query): Asked<RulesQuery>,
 ) -> Result<Json<PreventionRules>> {
-    Ok(Json(app.engine.prevention_rules(&caller.actor, asked.min_occurrences).await?.into()))
+    Ok(Json(app.engine.prevention_rules(&caller.actor, query.checked()?).await?.into()))
 }
 
 /// Read a lesson

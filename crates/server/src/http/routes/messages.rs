@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_api::query::{Ask, Pairs};
-use sederunt_api::wire::talk::{CheckpointDone, CheckpointRequest, MessageDone, MessageRequest, Replay};
+use sederunt_api::wire::talk::{
+    AtSequenceQuery, CheckpointDone, CheckpointRequest, MessageDone, MessageRequest, Replay, WaitQuery,
+};
 use sederunt_api::wire::{Count, Raw};
 use sederunt_core::engine::Post;
 use sederunt_core::{Error, SessionId};
-use utoipa::IntoParams;
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -18,31 +18,13 @@ use crate::http::from_agents::chat_response;
 use crate::http::path::At;
 use crate::http::query::Asked;
 
-/// Whether to wait.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `Wait` is what is read")]
-pub struct WaitAsked {
-    /// Answer with the reply, not before it is there.
-    wait: Option<bool>,
-}
-
-#[derive(Debug)]
-pub struct Wait(bool);
-
-impl Ask for Wait {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self(pairs.flag(&["wait"])?.unwrap_or(false)))
-    }
-}
-
 /// Post a message
 ///
 /// Into a conversation: its turn starts, or waits for the one that runs, as `on_busy` says. With
 /// `append_only` it is kept and shown, and nobody answers.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/messages", operation_id = "post_message", tag = "talk",
-    params(("id" = String, Path, description = "The session"), WaitAsked), request_body = MessageRequest,
+    params(("id" = String, Path, description = "The session"), WaitQuery), request_body = MessageRequest,
     responses(
         (status = 202, description = "Kept; the answer comes through the log", body = MessageDone),
         (status = 200, description = "Kept, and answered where that was waited for", body = MessageDone)
@@ -52,7 +34,7 @@ pub async fn post(
     State(app): State<App>,
     caller: Caller,
     At(id): At<SessionId>,
-    input: InputAsked<MessageRequest, Wait>,
+    input: InputAsked<MessageRequest, WaitQuery>,
 ) -> Result<(StatusCode, Json<MessageDone>)> {
     let content = input.body.content()?;
     let done = |sequence: u64, triggered| MessageDone {
@@ -74,7 +56,7 @@ pub async fn post(
     };
     let taken = app.talker()?.post(&caller.actor, &id, wish, input.key).await?;
     let mut answer = done(taken.message.sequence, true);
-    if !input.asked.0 {
+    if !input.asked.wait {
         return Ok((StatusCode::ACCEPTED, Json(answer)));
     }
     answer.reply = Some(chat_response(app.talker()?.reply_to(&caller.actor, taken).await?)?);
@@ -107,41 +89,23 @@ pub async fn checkpoint(
     }))
 }
 
-/// How far to read.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `UpTo` is what is read")]
-pub struct UpToAsked {
-    /// The state after this sequence; the newest otherwise.
-    at_sequence: Option<i64>,
-}
-
-#[derive(Debug)]
-pub struct UpTo(pub Option<u64>);
-
-impl Ask for UpTo {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self(pairs.number(&["at_sequence", "atSequence"])?))
-    }
-}
-
 /// Read a conversation's state from its log
 ///
 /// At any sequence. For the newest one the answer says whether the kept state is the same.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/replay", operation_id = "replay", tag = "talk",
-    params(("id" = String, Path, description = "The session"), UpToAsked),
+    params(("id" = String, Path, description = "The session"), AtSequenceQuery),
     responses((status = 200, description = "The state", body = Replay))
 )]
 pub async fn replay(
     State(app): State<App>,
     caller: Caller,
     At(id): At<SessionId>,
-    Asked(UpTo(at)): Asked<UpTo>,
+    Asked(query): Asked<AtSequenceQuery>,
 ) -> Result<Json<Replay>> {
     let standing = app.engine.standing(&caller.actor, &id).await?;
     let last = standing.session.head.last_sequence;
-    let sequence = at.unwrap_or(last).min(last);
+    let sequence = query.at_sequence.unwrap_or(last).min(last);
     let state = app.engine.state_at(&caller.actor, &id, sequence).await?;
     let matches = (sequence == last).then(|| state == standing.talk.state);
     let state = Raw(sederunt_core::json::Json::of(&state)?);

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use sederunt_api::wire::search::{Hits, SearchAsked, SearchQuery};
+use sederunt_api::wire::search::{Hits, SearchQuery};
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -14,7 +14,7 @@ use crate::http::query::Asked;
 /// Messages, titles and descriptions that contain all the words, newest first; and, with the first page, what the
 /// caller's own memory holds about them.
 #[utoipa::path(
-    get, path = "/api/search", operation_id = "search", tag = "sessions", params(SearchAsked),
+    get, path = "/api/search", operation_id = "search", tag = "sessions", params(SearchQuery),
     responses((status = 200, description = "A page of hits", body = Hits))
 )]
 pub async fn search(

@@ -7,17 +7,15 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
-use sederunt_api::query::{Ask, Pairs};
 use sederunt_api::wire::Nothing;
 use sederunt_api::wire::session::{
-    Fork, OpenSession, PageAsked, PageQuery, PatchSession, Session, SessionList, SessionView, SessionsAsked,
-    SessionsQuery, Transition,
+    DeleteQuery, ExportQuery, Fork, OpenSession, PageQuery, PatchSession, Session, SessionList, SessionView,
+    SessionsQuery, ShareQuery, Transition,
 };
 use sederunt_api::wire::state::StateView;
 use sederunt_core::event::EventQuery;
 use sederunt_core::session::export::{ExportExtent, ExportFormat, ExportWriter};
 use sederunt_core::{Error, SessionId, limits};
-use utoipa::IntoParams;
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -53,15 +51,15 @@ pub async fn open(
 ///
 /// Newest activity first. Callers who are no owners see the sessions that they take part in.
 #[utoipa::path(
-    get, path = "/api/sessions", operation_id = "list_sessions", tag = "sessions", params(SessionsAsked),
+    get, path = "/api/sessions", operation_id = "list_sessions", tag = "sessions", params(SessionsQuery),
     responses((status = 200, description = "A page", body = SessionList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(SessionsQuery(query)): Asked<SessionsQuery>,
+    Asked(query): Asked<SessionsQuery>,
 ) -> Result<Json<SessionList>> {
-    Ok(Json(app.engine.sessions(&caller.actor, query).await?.into()))
+    Ok(Json(app.engine.sessions(&caller.actor, query.try_into()?).await?.into()))
 }
 
 /// Read a session
@@ -69,7 +67,7 @@ pub async fn list(
 /// A share link shows its title, status and result alone.
 #[utoipa::path(
     get, path = "/api/sessions/{id}", operation_id = "get_session", tag = "sessions",
-    params(("id" = String, Path, description = "The session"), ShareAsked),
+    params(("id" = String, Path, description = "The session"), ShareQuery),
     responses((status = 200, description = "The session", body = SessionView))
 )]
 pub async fn get(
@@ -92,7 +90,7 @@ pub async fn get(
 /// same cost however long the log is. A share link shows its status and last sequence.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/state", operation_id = "get_session_state", tag = "sessions",
-    params(("id" = String, Path, description = "The session"), ShareAsked),
+    params(("id" = String, Path, description = "The session"), ShareQuery),
     responses((status = 200, description = "Where it stands", body = StateView))
 )]
 pub async fn state(
@@ -107,14 +105,6 @@ pub async fn state(
     } else {
         StateView::Full(Box::new(state.into()))
     }))
-}
-
-/// A share link's token, instead of a key.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; the gate reads it")]
-pub struct ShareAsked {
-    share: Option<String>,
 }
 
 /// Change a session
@@ -141,7 +131,7 @@ pub async fn patch(
 /// `group_session`, unless an owner asks for it with `force=true`.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", operation_id = "delete_session", tag = "sessions",
-    params(("id" = String, Path, description = "The session"), DeleteAsked),
+    params(("id" = String, Path, description = "The session"), DeleteQuery),
     responses((status = 204, description = "Gone"))
 )]
 pub async fn delete(
@@ -155,27 +145,6 @@ pub async fn delete(
         false => app.engine.delete(&caller.actor, &id).await?,
     }
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// How to delete.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `DeleteQuery` is what is read")]
-pub struct DeleteAsked {
-    /// For owners: also a group's session.
-    #[param(default = false)]
-    force: Option<bool>,
-}
-
-#[derive(Debug)]
-pub struct DeleteQuery {
-    force: bool,
-}
-
-impl Ask for DeleteQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { force: pairs.flag(&["force"])?.unwrap_or(false) })
-    }
 }
 
 /// Move a session to another status
@@ -252,7 +221,7 @@ pub async fn fork(
 /// List the sessions that a session brought forth
 #[utoipa::path(
     get, path = "/api/sessions/{id}/children", operation_id = "list_children", tag = "sessions",
-    params(("id" = String, Path, description = "The session"), PageAsked),
+    params(("id" = String, Path, description = "The session"), PageQuery),
     responses((status = 200, description = "A page", body = SessionList))
 )]
 pub async fn children(
@@ -264,54 +233,13 @@ pub async fn children(
     Ok(Json(app.engine.children(&caller.actor, &id, page.limit, page.after).await?.into()))
 }
 
-/// The format of an export, and how much of the log it holds.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `ExportQuery` is what is read")]
-pub struct ExportAsked {
-    #[param(inline)]
-    format: Option<FormatWord>,
-    /// The whole log, not only what was said. JSON always holds it.
-    all: Option<bool>,
-}
-
-#[derive(Debug, utoipa::ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "stands in the document only")]
-enum FormatWord {
-    Md,
-    Json,
-    Txt,
-}
-
-#[derive(Debug)]
-pub struct ExportQuery {
-    format: ExportFormat,
-    extent: ExportExtent,
-}
-
-impl Ask for ExportQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self {
-            format: pairs
-                .text(&["format"])?
-                .as_deref()
-                .map_or(Ok(ExportFormat::Markdown), ExportFormat::parse)?,
-            extent: match pairs.flag(&["all"])? {
-                Some(true) => ExportExtent::Everything,
-                Some(false) | None => ExportExtent::Messages,
-            },
-        })
-    }
-}
-
 /// Export a session
 ///
 /// What was said in it, for people to read: Markdown (with what tools answered, in short) or plain text. With
 /// `all=true` the whole log; JSON always holds the row and the whole log.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/export", operation_id = "export_session", tag = "sessions",
-    params(("id" = String, Path, description = "The session"), ExportAsked),
+    params(("id" = String, Path, description = "The session"), ExportQuery),
     responses((status = 200, description = "The session on paper", content(
         (String = "text/markdown; charset=utf-8"), (String = "text/plain; charset=utf-8"),
         (Object = "application/json"),
@@ -321,8 +249,10 @@ pub async fn export(
     State(app): State<App>,
     caller: Caller,
     At(id): At<SessionId>,
-    Asked(ExportQuery { format, extent }): Asked<ExportQuery>,
+    Asked(query): Asked<ExportQuery>,
 ) -> Result<Response> {
+    let format = query.format.map_or(ExportFormat::Markdown, Into::into);
+    let extent = if query.all { ExportExtent::Everything } else { ExportExtent::Messages };
     let session = app.engine.export(&caller.actor, &id).await?;
     let last = session.head.last_sequence;
     // Page by page: a long log is never whole in memory. Events that are appended meanwhile are left out.

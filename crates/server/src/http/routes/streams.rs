@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
-use sederunt_api::wire::event::{StreamAsked, StreamQuery};
-use sederunt_api::wire::search::{HintsAsked, HintsQuery};
+use sederunt_api::wire::event::StreamQuery;
+use sederunt_api::wire::search::{HintsQuery, Topics};
 use sederunt_core::{Error, SessionId};
 
 use crate::http::App;
@@ -23,7 +23,7 @@ use crate::http::sse;
 #[utoipa::path(
     get, path = "/api/sessions/{id}/stream", operation_id = "stream_session", tag = "events",
     params(
-        ("id" = String, Path, description = "The session"), StreamAsked,
+        ("id" = String, Path, description = "The session"), StreamQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The last sequence seen", pattern = "^[0-9]{1,18}$")
     ),
     responses((status = 200, description = "Until either side ends it", body = String,
@@ -54,7 +54,7 @@ pub async fn session(
 #[utoipa::path(
     get, path = "/api/stream", operation_id = "stream_hints", tag = "events",
     params(
-        HintsAsked, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last hint seen")
+        HintsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last hint seen")
     ),
     responses((status = 200, description = "Until either side ends it", body = String,
         content_type = "text/event-stream"))
@@ -66,9 +66,10 @@ pub async fn hints(
     lease: Leased,
     headers: HeaderMap,
 ) -> Result<Response> {
+    let topics = Topics::parse(&asked.topics)?;
     let cursor = last_event_id(&headers)?.map(str::to_owned).or(asked.cursor);
     let hints = app.engine.hints(&caller.actor, cursor.as_deref())?;
-    Ok(sse::response(sse::hints(app, caller, hints, asked.topics, lease)))
+    Ok(sse::response(sse::hints(app, caller, hints, topics, lease)))
 }
 
 /// The cursor that a browser sends when it reconnects; an empty one counts as none.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use sederunt_api::wire::library::{
-    Kept, KeptList, NewTask, PatchTask, Task, TaskList, TasksAsked, TasksQuery,
+    FacetQuery, Kept, KeptList, NewTask, PatchTask, Task, TaskList, TasksQuery,
 };
 use sederunt_api::wire::session::Session;
 use sederunt_api::wire::task::{TaskStanding, Trigger};
@@ -39,15 +39,16 @@ pub async fn create(
 ///
 /// Members see what they made and what is assigned to them.
 #[utoipa::path(
-    get, path = "/api/tasks", operation_id = "list_tasks", tag = "library", params(TasksAsked),
+    get, path = "/api/tasks", operation_id = "list_tasks", tag = "library", params(TasksQuery),
     responses((status = 200, description = "A page, newest first", body = TaskList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(TasksQuery(asked)): Asked<TasksQuery>,
+    Asked(query): Asked<TasksQuery>,
 ) -> Result<Json<KeptList<definitions::Task>>> {
-    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    let FacetQuery { facets, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
 }
 

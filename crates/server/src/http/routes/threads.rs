@@ -3,22 +3,19 @@
 use axum::Json;
 use axum::extract::State;
 use sederunt_agents::talk::end::EndWish;
-use sederunt_api::query::{Ask, Pairs};
 use sederunt_api::wire::feedback::CaptureDone;
 use sederunt_api::wire::thread::{
-    EndDone, EndRequest, History, RateDone, RateRequest, RatingList, ThreadList, ThreadState, ThreadStatus,
-    check_mode,
+    EndDone, EndRequest, History, HistoryQuery, RateDone, RateRequest, RatingList, ThreadList, ThreadState,
+    ThreadStatus, ThreadsQuery, check_mode,
 };
 use sederunt_api::wire::{Count, Raw};
 use sederunt_core::access::Verb;
 use sederunt_core::feedback::capture::Capture;
 use sederunt_core::feedback::{RatingRequest, RatingSource};
 use sederunt_core::session::SessionType;
-use sederunt_core::session::query::{ListCursor, SessionQuery, TypeFilter};
+use sederunt_core::session::query::{SessionQuery, TypeFilter};
 use sederunt_core::{Error, SessionId};
-use utoipa::IntoParams;
 
-use super::messages::{UpTo, UpToAsked};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Input, Text};
@@ -26,53 +23,19 @@ use crate::http::error::{Refused, Result};
 use crate::http::from_agents::end_done;
 use crate::http::path::At;
 use crate::http::query::Asked;
-
-/// A page of conversations.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `Threads` is what is read")]
-pub struct ThreadsAsked {
-    #[param(minimum = 1, maximum = 100, default = 20)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    cursor: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct Threads {
-    limit: usize,
-    after: Option<ListCursor>,
-}
-
-const THREADS_DEFAULT: usize = 20;
-const THREADS_MAX: usize = 100;
-
-/// A page size within the bounds for people's lists.
-fn few(pairs: &mut Pairs) -> Result<usize, Error> {
-    let rule = format!("must be 1 to {THREADS_MAX}");
-    let limit = pairs.parsed(&["limit"], &rule, |text| {
-        text.parse().ok().filter(|limit| (1..=THREADS_MAX).contains(limit))
-    })?;
-    Ok(limit.unwrap_or(THREADS_DEFAULT))
-}
-
-impl Ask for Threads {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { limit: few(pairs)?, after: pairs.list_cursor()? })
-    }
-}
+use sederunt_api::wire::talk::AtSequenceQuery;
 
 /// List conversations
 ///
 /// Newest first. Incognito ones are in no list.
 #[utoipa::path(
-    get, path = "/api/threads", operation_id = "list_threads", tag = "talk", params(ThreadsAsked),
+    get, path = "/api/threads", operation_id = "list_threads", tag = "talk", params(ThreadsQuery),
     responses((status = 200, description = "A page", body = ThreadList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<Threads>,
+    Asked(asked): Asked<ThreadsQuery>,
 ) -> Result<Json<ThreadList>> {
     let query = SessionQuery {
         inactive: Some(false),
@@ -87,63 +50,44 @@ pub async fn list(
     }))
 }
 
-/// How much of a history.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `Newest` is what is read")]
-pub struct NewestAsked {
-    /// So many of the newest.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-}
-
-#[derive(Debug)]
-pub struct Newest(usize);
-
-impl Ask for Newest {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        pairs.limit().map(Self)
-    }
-}
-
 /// Read what was said
 ///
 /// The newest part, oldest first; nothing for a conversation that has not begun.
 #[utoipa::path(
     get, path = "/api/threads/{id}/history", operation_id = "thread_history", tag = "talk",
-    params(("id" = String, Path, description = "The conversation"), NewestAsked),
+    params(("id" = String, Path, description = "The conversation"), HistoryQuery),
     responses((status = 200, description = "What was said", body = History))
 )]
 pub async fn history(
     State(app): State<App>,
     caller: Caller,
     At(id): At<SessionId>,
-    Asked(Newest(limit)): Asked<Newest>,
+    Asked(query): Asked<HistoryQuery>,
 ) -> Result<Json<History>> {
     let session = match app.engine.session(&caller.actor, &id).await {
         Ok(session) => session,
         Err(Error::NotFound) => return Ok(Json(History { items: Vec::new() })),
         Err(error) => return Err(error.into()),
     };
-    let said = app.engine.said_since(&session, None, limit).await?;
+    let said = app.engine.said_since(&session, None, query.limit).await?;
     Ok(Json(History { items: said.into_iter().map(Into::into).collect() }))
 }
 
 /// Look into a conversation
 #[utoipa::path(
     get, path = "/api/threads/{id}/state", operation_id = "thread_state", tag = "talk",
-    params(("id" = String, Path, description = "The conversation"), UpToAsked),
+    params(("id" = String, Path, description = "The conversation"), AtSequenceQuery),
     responses((status = 200, description = "Its state", body = ThreadState))
 )]
 pub async fn state(
     State(app): State<App>,
     caller: Caller,
     At(id): At<SessionId>,
-    Asked(UpTo(at)): Asked<UpTo>,
+    Asked(query): Asked<AtSequenceQuery>,
 ) -> Result<Json<ThreadState>> {
     let standing = app.engine.standing(&caller.actor, &id).await?;
     let last = standing.session.head.last_sequence;
-    let (sequence, state) = match at {
+    let (sequence, state) = match query.at_sequence {
         Some(at) if at < last => (at, app.engine.state_at(&caller.actor, &id, at).await?),
         _ => (last, standing.talk.state),
     };

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use sederunt_api::wire::today::{BucketAsked, BucketQuery, QueueCounts, QueueList, ZoneAsked, ZoneQuery};
+use sederunt_api::wire::today::{BucketQuery, QueueCounts, QueueList, ZoneQuery};
 use sederunt_core::work::queue::Bucket;
 
 use crate::http::App;
@@ -17,15 +17,15 @@ use crate::http::query::Asked;
 /// every task of the tenant.
 #[utoipa::path(
     get, path = "/api/today/work-queue-counts", operation_id = "count_work_queue", tag = "approvals",
-    params(ZoneAsked),
+    params(ZoneQuery),
     responses((status = 200, description = "How many lines each bucket has", body = QueueCounts))
 )]
 pub async fn counts(
     State(app): State<App>,
     caller: Caller,
-    Asked(ZoneQuery(zone)): Asked<ZoneQuery>,
+    Asked(query): Asked<ZoneQuery>,
 ) -> Result<Json<QueueCounts>> {
-    Ok(Json(app.engine.queue_counts(&caller.actor, zone.as_deref()).await?.into()))
+    Ok(Json(app.engine.queue_counts(&caller.actor, query.zone.as_deref()).await?.into()))
 }
 
 /// List a bucket of the work queue
@@ -34,7 +34,7 @@ pub async fn counts(
     params(
         ("bucket" = String, Path,
             description = "`needs_me`, `running`, `delegatable`, `failed` or `done_today`"),
-        BucketAsked
+        BucketQuery
     ),
     responses((status = 200, description = "A page, newest first", body = QueueList))
 )]

@@ -3,9 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_api::wire::people::{
-    Identity, Merge, NewUser, PatchUser, User, UserList, UsersAsked, UsersQuery,
-};
+use sederunt_api::wire::people::{Identity, Merge, NewUser, PatchUser, User, UserList, UsersQuery};
 use sederunt_core::UserId;
 
 use crate::http::App;
@@ -31,7 +29,7 @@ pub async fn create(
 
 /// List users
 #[utoipa::path(
-    get, path = "/api/users", operation_id = "list_users", tag = "people", params(UsersAsked),
+    get, path = "/api/users", operation_id = "list_users", tag = "people", params(UsersQuery),
     responses((status = 200, description = "A page, by id", body = UserList))
 )]
 pub async fn list(

@@ -6,10 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use sederunt_api::wire::library::{DocsAsked, DocsQuery, NewView, PatchView, View, ViewList};
+use sederunt_api::wire::library::{DefinitionsQuery, FacetQuery, NewView, PatchView, View, ViewList};
 use sederunt_api::wire::people::{PersonalLink, PersonalLinkRequest};
+use sederunt_api::wire::session::ShareQuery;
 use sederunt_api::wire::view::{
-    Accepted, AnswerList, AnswersAsked, AnswersQuery, AskedView, KeptView, KeptViews, Lead, Submit, ViewView,
+    Accepted, AnswerList, AnswersQuery, AskedView, KeptView, KeptViews, Lead, Submit, ViewView,
 };
 use sederunt_core::definitions::{self, read};
 use sederunt_core::engine::{Submission, ViewDisplay};
@@ -22,7 +23,6 @@ use crate::http::body::{Input, Text};
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::routes::sessions::ShareAsked;
 use crate::http::{App, form};
 
 /// Define or publish a view
@@ -102,15 +102,16 @@ fn publisher(
 
 /// List views
 #[utoipa::path(
-    get, path = "/api/views", operation_id = "list_views", tag = "library", params(DocsAsked),
+    get, path = "/api/views", operation_id = "list_views", tag = "library", params(DefinitionsQuery),
     responses((status = 200, description = "A page, newest first", body = ViewList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<DocsQuery>,
+    Asked(query): Asked<DefinitionsQuery>,
 ) -> Result<Json<KeptViews>> {
-    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    let FacetQuery { facets, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
 }
 
@@ -120,7 +121,7 @@ pub async fn list(
 /// session: with gate `lead` after they have said who they are.
 #[utoipa::path(
     get, path = "/api/views/{id}", operation_id = "get_view", tag = "library",
-    params(("id" = String, Path, description = "The view"), ShareAsked),
+    params(("id" = String, Path, description = "The view"), ShareQuery),
     responses((status = 200, description = "The view", body = ViewView))
 )]
 pub async fn get(
@@ -158,7 +159,7 @@ pub async fn patch(
 /// As they stand in the log of its session, oldest first.
 #[utoipa::path(
     get, path = "/api/views/{id}/answers", operation_id = "list_answers", tag = "library",
-    params(("id" = String, Path, description = "The view"), AnswersAsked),
+    params(("id" = String, Path, description = "The view"), AnswersQuery),
     responses((status = 200, description = "A page, oldest first", body = AnswerList))
 )]
 pub async fn answers(
@@ -167,7 +168,7 @@ pub async fn answers(
     At(id): At<String>,
     Asked(asked): Asked<AnswersQuery>,
 ) -> Result<Json<AnswerList>> {
-    Ok(Json(app.engine.answers(&caller.actor, &id, asked.after, asked.limit).await?.into()))
+    Ok(Json(app.engine.answers(&caller.actor, &id, asked.after.unwrap_or(0), asked.limit).await?.into()))
 }
 
 /// Say who you are
@@ -222,7 +223,7 @@ pub async fn submit(
 /// Where the link of a view leads.
 #[utoipa::path(
     get, path = "/views/{id}", operation_id = "view_page", tag = "library",
-    params(("id" = String, Path, description = "The view"), ShareAsked),
+    params(("id" = String, Path, description = "The view"), ShareQuery),
     responses((status = 200, description = "For people", body = String, content_type = "text/html; charset=utf-8"))
 )]
 pub async fn page(
