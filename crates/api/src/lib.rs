@@ -26,5 +26,6 @@
 //! ```
 
 pub mod client;
+pub mod limits;
 pub mod query;
 pub mod wire;

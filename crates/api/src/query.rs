@@ -159,6 +159,10 @@ mod tests {
         let sample = |query| read::<Sample>(Some(query)).unwrap();
         assert_eq!(sample("afterSequence=5").after_sequence, Some(5));
         assert_eq!(sample("types=a.b,c.d&&inactive=true").types, ["a.b", "c.d"]);
+        assert_eq!(
+            (sample("inactive=true").inactive, sample("order=desc").order),
+            (Some(true), Some(Order::Desc))
+        );
         assert_eq!(sample("metadata.k%20x=a+b%C3%A9").metadata, [("k x".into(), "a bé".into())]);
         assert_eq!(sample("share=secret").limit, limits::PAGE_ROWS_DEFAULT);
         assert_eq!(read::<Sample>(None).unwrap().after_sequence, None);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Confidence, Count, words};
+use crate::limits::TAG_FILTER_CHARS_MAX;
 use crate::query::params;
 
 words!(
@@ -175,7 +176,7 @@ params! {
         polarity: Option<Polarity> = named_word(),
         category: Option<LessonCategory> = named_word(),
         /// Tags with commas in between; a lesson has all of them.
-        tags: Vec<String> = text().chars_max(600).list(),
+        tags: Vec<String> = text().chars_max(TAG_FILTER_CHARS_MAX).list(),
         limit: usize = page_limit(),
         /// A `next_cursor` of this list.
         after as "cursor": Option<i64> = row_cursor(),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Count, words};
+use crate::limits::{KEY_LIFE_S_MAX, ROW_CURSOR_CHARS_MAX};
 use crate::query::params;
 
 /// What a credential may do.
@@ -59,9 +60,6 @@ words!(
     /// What a share link allows.
     ShareAccess = CoreAccess { Read, Submit }
 );
-
-/// The longest life that a key may be given, in seconds: a hundred years.
-const KEY_LIFE_S_MAX: u64 = 3_153_600_000;
 
 /// A key to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -306,7 +304,7 @@ params! {
         limit: usize = page_limit(),
         /// A `next_cursor` of this list.
         after as "cursor": Option<i64> =
-            text().chars_max(20).parsed("must be a `next_cursor` of this list", parse_row),
+            text().chars_max(ROW_CURSOR_CHARS_MAX).parsed("must be a `next_cursor` of this list", parse_row),
     }
 }
 

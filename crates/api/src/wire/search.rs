@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::session::Status;
+use crate::limits::HINT_CURSOR_CHARS_MAX;
 use crate::query::params;
 
 params! {
@@ -81,7 +82,7 @@ params! {
             .pattern("^(sessions|approvals|counts)(,(sessions|approvals|counts))*$")
             .list(),
         /// The `id` of the last hint seen. `Last-Event-ID` wins.
-        cursor: Option<String> = text().chars_max(100),
+        cursor: Option<String> = text().chars_max(HINT_CURSOR_CHARS_MAX),
     }
 }
 

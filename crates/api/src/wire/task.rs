@@ -11,6 +11,7 @@ use super::Raw;
 use super::event::Event;
 use super::library::{Output, TaskStatus};
 use super::session::{Session, Status};
+use crate::limits::{ENTITY_SESSIONS_DEFAULT, ENTITY_SESSIONS_MAX};
 use crate::query::params;
 
 /// A task to be started.
@@ -121,10 +122,6 @@ impl From<Page<engine::EntitySession>> for EntitySessionList {
     }
 }
 
-/// Rows of an entity's sessions on one page when the caller names no limit, and at most.
-const ROWS_DEFAULT: usize = 20;
-const ROWS_MAX: usize = 100;
-
 params! {
     /// Which sessions about an entity.
     pub struct EntitySessionsQuery {
@@ -133,7 +130,7 @@ params! {
         /// The opposite of `parents_only`; give one of the two.
         include_children | "includeChildren": Option<bool> = flag(),
         /// More than 100 is 100.
-        limit: u64 = number().min(1).or(ROWS_DEFAULT as u64),
+        limit: u64 = number().min(1).or(ENTITY_SESSIONS_DEFAULT as u64),
         /// A `next_cursor` of this list.
         after as "cursor": Option<ListCursor> = list_cursor(),
     }
@@ -144,7 +141,7 @@ impl EntitySessionsQuery {
     pub fn rows(&self) -> Result<usize, Error> {
         match self.limit {
             0 => Err(Error::invalid("limit", "must be at least 1")),
-            limit => Ok(usize::try_from(limit).unwrap_or(ROWS_MAX).min(ROWS_MAX)),
+            limit => Ok(usize::try_from(limit).unwrap_or(ENTITY_SESSIONS_MAX).min(ENTITY_SESSIONS_MAX)),
         }
     }
 

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use super::feedback::{CaptureDone, LabelCounts};
 use super::talk::MemoryMode;
 use super::{Count, Raw, words};
+use crate::limits::{THREADS_DEFAULT, THREADS_MAX};
 use crate::query::params;
 
 words!(
@@ -248,10 +249,6 @@ pub fn check_mode(session: &Session, asked: Option<MemoryMode>) -> Result<(), Er
     }
     Ok(())
 }
-
-/// Conversations on one page when the caller names no limit, and at most: lists for people are short.
-const THREADS_DEFAULT: usize = 20;
-const THREADS_MAX: usize = 100;
 
 params! {
     /// A page of conversations.

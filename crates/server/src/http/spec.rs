@@ -1,10 +1,15 @@
 //! The OpenAPI document: the descriptions of the routes, and what all of them share.
 
+#[cfg(test)]
+mod bounds;
+
 use std::sync::LazyLock;
 
+use sederunt_api::limits::REQUEST_ID_CHARS_MAX;
 use sederunt_api::wire::error::{Envelope, Refusal};
+use sederunt_core::limits::{IDEMPOTENCY_KEY_CHARS_MAX, NAME_CHARS_MAX};
 use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
 };
@@ -220,6 +225,42 @@ fn describe_actions(document: &mut OpenApi) {
     }
 }
 
+/// A JSON object of which the document lists no field takes any: says so, since some generators read silence as an
+/// object without fields.
+fn open_free_objects(schema: &mut RefOr<Schema>) {
+    let RefOr::T(schema) = schema else { return };
+    match schema {
+        Schema::Object(object) => {
+            object.properties.values_mut().for_each(open_free_objects);
+            match object.additional_properties.as_deref_mut() {
+                Some(AdditionalProperties::RefOr(each)) => open_free_objects(each),
+                Some(AdditionalProperties::FreeForm(_)) => {}
+                None if object.properties.is_empty() && is_object(&object.schema_type) => {
+                    object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(true)));
+                }
+                None => {}
+            }
+        }
+        Schema::Array(array) => {
+            if let ArrayItems::RefOrSchema(items) = &mut array.items {
+                open_free_objects(items);
+            }
+        }
+        Schema::OneOf(one) => one.items.iter_mut().for_each(open_free_objects),
+        Schema::AllOf(all) => all.items.iter_mut().for_each(open_free_objects),
+        Schema::AnyOf(any) => any.items.iter_mut().for_each(open_free_objects),
+        _ => {}
+    }
+}
+
+fn is_object(schema_type: &SchemaType) -> bool {
+    match schema_type {
+        SchemaType::Type(one) => *one == Type::Object,
+        SchemaType::Array(several) => several.contains(&Type::Object),
+        SchemaType::AnyValue => false,
+    }
+}
+
 /// Adds what all routes share, so that no route has to repeat it.
 fn complete(document: &mut OpenApi) {
     describe_actions(document);
@@ -229,6 +270,7 @@ fn complete(document: &mut OpenApi) {
                 require_all(name, schema);
             }
         }
+        components.schemas.values_mut().for_each(open_free_objects);
     }
     for (path, item) in &mut document.paths.paths {
         let operations = [
@@ -258,22 +300,46 @@ fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
         }
         response.or_insert(RefOr::T(built.build()));
     }
+    let answers = operation.responses.responses.values_mut().filter_map(|response| match response {
+        RefOr::T(response) => Some(response.content.values_mut()),
+        RefOr::Ref(_) => None,
+    });
+    let schemas = answers.flatten().filter_map(|content| match content {
+        RefOr::T(content) => content.schema.as_mut(),
+        RefOr::Ref(_) => None,
+    });
+    schemas.for_each(open_free_objects);
     let parameters = operation.parameters.get_or_insert_default();
     let named = parameters.iter_mut().filter_map(|parameter| match parameter {
         RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Path => Some(parameter),
         _ => None,
     });
     for parameter in named {
-        let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(200));
+        let name = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .min_length(Some(1))
+            .max_length(Some(NAME_CHARS_MAX));
         parameter.schema = Some(name.into());
     }
-    parameters.push(header("X-Request-Id", "A name for this request, returned and logged", 128));
+    parameters.push(header(
+        "X-Request-Id",
+        "A name for this request, returned and logged",
+        REQUEST_ID_CHARS_MAX,
+    ));
     if *method == HttpMethod::Post {
-        parameters.push(header("Idempotency-Key", "A repeat with the same key and body has one effect", 200));
+        parameters.push(header(
+            "Idempotency-Key",
+            "A repeat with the same key and body has one effect",
+            IDEMPOTENCY_KEY_CHARS_MAX,
+        ));
     }
     if !met.is_open() {
-        parameters.push(header("X-Sederunt-User", "The user that a key with `act_as` acts for", 200));
-        parameters.push(header("X-Sederunt-Tenant", "The tenant that the operator acts in", 200));
+        parameters.push(header(
+            "X-Sederunt-User",
+            "The user that a key with `act_as` acts for",
+            NAME_CHARS_MAX,
+        ));
+        parameters.push(header("X-Sederunt-Tenant", "The tenant that the operator acts in", NAME_CHARS_MAX));
         let mut ways = vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])];
         let method = if met.writes { http::Method::POST } else { http::Method::GET };
         if super::rights::opens_to_shares(&method, path) {

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use http::StatusCode;
 use http::request::Parts;
+use sederunt_api::limits::PURGE_DAYS_MAX;
 use sederunt_api::wire::people::{
     BackupMade, CreatedKey, KeyList, NewKey, NewTenant, PatchTenant, Purge, Purged, Tenant, TenantList,
 };
@@ -168,8 +169,8 @@ fn renamed(error: Error) -> Error {
 )]
 pub async fn purge(State(app): State<App>, _: AsOperator, input: Input<Purge>) -> Result<Json<Purged>> {
     let kept = |field: &'static str, days: Option<u32>| match days {
-        Some(days @ 1..=36_500) => Ok(Some(Duration::from_secs(u64::from(days) * 86_400))),
-        Some(_) => Err(Error::invalid(field, "must be 1 to 36500")),
+        Some(days @ 1..=PURGE_DAYS_MAX) => Ok(Some(Duration::from_secs(u64::from(days) * 86_400))),
+        Some(_) => Err(Error::invalid(field, format!("must be 1 to {PURGE_DAYS_MAX}"))),
         None => Ok(None),
     };
     let ratings = kept("ratings_days", input.body.ratings_days)?;
