@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use self::socket::{Frame, Socket};
-use self::transport::{Answer, Headers, HttpTransport, Transport};
+use self::transport::{ClientResponse, Headers, HttpTransport, Transport};
 pub use self::transport::{LocalAnswer, LocalRoutes};
 use crate::wire::error::{Envelope, Refusal};
 
@@ -23,17 +23,17 @@ pub const X_SEDERUNT_TENANT: &str = "x-sederunt-tenant";
 #[derive(Clone, Debug)]
 pub struct Client {
     transport: Transport,
-    key: Option<Key>,
+    key: Option<BearerKey>,
     tenant: Option<String>,
 }
 
 /// A credential. Does not print.
 #[derive(Clone)]
-struct Key(String);
+struct BearerKey(String);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for BearerKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key")
+        f.write_str("BearerKey")
     }
 }
 
@@ -71,12 +71,12 @@ impl Client {
     /// A client of the server at this base URL, such as `http://127.0.0.1:7070`.
     pub fn new(base: &str, key: Option<String>) -> Result<Self, Error> {
         let transport = Transport::Http(HttpTransport::new(base)?);
-        Ok(Self { transport, key: key.map(Key), tenant: None })
+        Ok(Self { transport, key: key.map(BearerKey), tenant: None })
     }
 
     /// A client of routes in this process, with the key by which they know the caller.
     pub fn in_process(routes: Arc<dyn LocalRoutes>, key: String) -> Self {
-        Self { transport: Transport::InProcess(routes), key: Some(Key(key)), tenant: None }
+        Self { transport: Transport::InProcess(routes), key: Some(BearerKey(key)), tenant: None }
     }
 
     /// The same client inside this tenant: for the operator, whose key belongs to none.
@@ -103,7 +103,7 @@ impl Client {
     /// The headers that say who makes a request.
     fn headers(&self) -> Headers {
         let tenant = self.tenant.clone().map(|tenant| (HeaderName::from_static(X_SEDERUNT_TENANT), tenant));
-        let key = self.key.as_ref().map(|Key(key)| (AUTHORIZATION, format!("Bearer {key}")));
+        let key = self.key.as_ref().map(|BearerKey(key)| (AUTHORIZATION, format!("Bearer {key}")));
         tenant.into_iter().chain(key).collect()
     }
 
@@ -154,7 +154,7 @@ impl Client {
         headers.push((ACCEPT, "text/event-stream".to_owned()));
         headers.extend(last_event_id.map(|id| (HeaderName::from_static("last-event-id"), id.to_owned())));
         let answer = self.send(Method::GET, path, headers, String::new()).await?;
-        Ok(EventStream { answer, parser: Parser::default() })
+        Ok(EventStream { answer, parser: StreamParser::default() })
     }
 
     async fn send(
@@ -163,13 +163,13 @@ impl Client {
         path: &str,
         headers: Headers,
         body: String,
-    ) -> Result<Answer, Error> {
+    ) -> Result<ClientResponse, Error> {
         granted(self.transport.send(method, path, headers, body).await?).await
     }
 }
 
 /// An answer that is no refusal.
-async fn granted(answer: Answer) -> Result<Answer, Error> {
+async fn granted(answer: ClientResponse) -> Result<ClientResponse, Error> {
     let status = answer.status();
     if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
         return Ok(answer);
@@ -200,7 +200,7 @@ pub fn is_on_this_machine(base: &str) -> bool {
 
 /// An answer whose body is being read.
 #[derive(Debug)]
-pub struct Pieces(Answer);
+pub struct Pieces(ClientResponse);
 
 impl Pieces {
     /// The next piece; `None` at the end.
@@ -211,7 +211,7 @@ impl Pieces {
 
 /// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Message {
+pub struct StreamMessage {
     pub id: Option<String>,
     /// `message` unless the event names another.
     pub event: String,
@@ -221,13 +221,13 @@ pub struct Message {
 /// A stream that is being read.
 #[derive(Debug)]
 pub struct EventStream {
-    answer: Answer,
-    parser: Parser,
+    answer: ClientResponse,
+    parser: StreamParser,
 }
 
 impl EventStream {
     /// The next event; `None` when the server ended the stream.
-    pub async fn next(&mut self) -> Result<Option<Message>, Error> {
+    pub async fn next(&mut self) -> Result<Option<StreamMessage>, Error> {
         loop {
             if let Some(message) = self.parser.next() {
                 return Ok(Some(message));
@@ -242,21 +242,21 @@ impl EventStream {
 
 /// Takes chunks as they come and returns whole events.
 #[derive(Debug, Default)]
-struct Parser {
+struct StreamParser {
     buffer: Vec<u8>,
     read: usize,
-    building: Message,
+    building: StreamMessage,
     has_data: bool,
 }
 
-impl Parser {
+impl StreamParser {
     fn feed(&mut self, chunk: &[u8]) {
         self.buffer.drain(..self.read);
         self.read = 0;
         self.buffer.extend_from_slice(chunk);
     }
 
-    fn next(&mut self) -> Option<Message> {
+    fn next(&mut self) -> Option<StreamMessage> {
         while let Some(length) = self.buffer[self.read..].iter().position(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(&self.buffer[self.read..self.read + length]).into_owned();
             self.read += length + 1;
@@ -267,7 +267,7 @@ impl Parser {
         None
     }
 
-    fn line(&mut self, line: &str) -> Option<Message> {
+    fn line(&mut self, line: &str) -> Option<StreamMessage> {
         if line.is_empty() {
             let mut message = std::mem::take(&mut self.building);
             if message.event.is_empty() {
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn events_are_whole_whatever_the_chunks() {
         let stream = b":\n\nid: 1\ndata: {\"a\":1}\n\nevent: ready\ndata: {}\r\n\r\nid: 2\ndata: x\ndata: y\n\nid: 3\n";
-        let message = |id: Option<&str>, event: &str, data: &str| Message {
+        let message = |id: Option<&str>, event: &str, data: &str| StreamMessage {
             id: id.map(str::to_owned),
             event: event.to_owned(),
             data: data.to_owned(),
@@ -323,7 +323,7 @@ mod tests {
             message(Some("2"), "message", "x\ny"),
         ];
         for size in [1, 2, 3, 7, stream.len()] {
-            let mut parser = Parser::default();
+            let mut parser = StreamParser::default();
             let mut seen = Vec::new();
             for chunk in stream.chunks(size) {
                 parser.feed(chunk);

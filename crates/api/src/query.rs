@@ -8,20 +8,20 @@ use sederunt_core::Error;
 pub(crate) use self::parameters::params;
 
 /// The parameters of a route.
-pub trait Ask: Sized {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error>;
+pub trait FromQuery: Sized {
+    fn read(pairs: &mut QueryPairs) -> Result<Self, Error>;
 }
 
 /// A route without parameters.
-impl Ask for () {
-    fn read(_: &mut Pairs) -> Result<Self, Error> {
+impl FromQuery for () {
+    fn read(_: &mut QueryPairs) -> Result<Self, Error> {
         Ok(())
     }
 }
 
-pub fn read<A: Ask>(query: Option<&str>) -> Result<A, Error> {
-    let mut pairs = Pairs::parse(query.unwrap_or_default())?;
-    // Every route lets a share link through to the gate, which has read it already.
+pub fn read<A: FromQuery>(query: Option<&str>) -> Result<A, Error> {
+    let mut pairs = QueryPairs::parse(query.unwrap_or_default())?;
+    // Every route lets a share link through to the middleware, which has read it already.
     pairs.text(&["share"])?;
     let asked = A::read(&mut pairs)?;
     pairs.finish()?;
@@ -30,9 +30,9 @@ pub fn read<A: Ask>(query: Option<&str>) -> Result<A, Error> {
 
 /// Parameters of a query string that have not been taken yet.
 #[derive(Debug)]
-pub struct Pairs(Vec<(String, String)>);
+pub struct QueryPairs(Vec<(String, String)>);
 
-impl Pairs {
+impl QueryPairs {
     pub fn parse(query: &str) -> Result<Self, Error> {
         query
             .split('&')

@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_acc
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use super::{Answer, Client, Error, granted};
+use super::{Client, ClientResponse, Error, granted};
 
 /// A frame from a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Client {
             .header(header::SEC_WEBSOCKET_VERSION, "13")
             .header(header::SEC_WEBSOCKET_KEY, &key);
         let response = request.send().await.map_err(Error::Unreachable)?;
-        let Answer::Http(response) = granted(Answer::Http(response)).await? else {
+        let ClientResponse::Http(response) = granted(ClientResponse::Http(response)).await? else {
             return Err(Error::NoListener);
         };
         let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);

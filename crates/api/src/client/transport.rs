@@ -64,12 +64,12 @@ impl Transport {
         path: &str,
         headers: Headers,
         body: String,
-    ) -> Result<Answer, Error> {
+    ) -> Result<ClientResponse, Error> {
         match self {
             Self::Http(http) => {
                 let request = http.request(method, path, headers);
                 let request = if body.is_empty() { request } else { request.body(body) };
-                request.send().await.map(Answer::Http).map_err(Error::Unreachable)
+                request.send().await.map(ClientResponse::Http).map_err(Error::Unreachable)
             }
             Self::InProcess(routes) => {
                 let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
@@ -78,7 +78,7 @@ impl Transport {
                 let request = request
                     .body(body.into())
                     .map_err(|error| sederunt_core::Error::invalid("request", error.to_string()))?;
-                Ok(Answer::InProcess(routes.answer(request).await))
+                Ok(ClientResponse::InProcess(routes.answer(request).await))
             }
         }
     }
@@ -108,12 +108,12 @@ impl HttpTransport {
 
 /// What came back, by either way.
 #[derive(Debug)]
-pub enum Answer {
+pub enum ClientResponse {
     Http(reqwest::Response),
     InProcess(LocalAnswer),
 }
 
-impl Answer {
+impl ClientResponse {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Http(response) => response.status(),

@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, 
 use utoipa::openapi::{Ref, RefOr, Required, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::Pairs;
+use super::QueryPairs;
 
 /// Defines the parameters of a route:
 ///
@@ -46,8 +46,8 @@ macro_rules! params {
             $($(#[doc = $text])* pub $field: $type),+
         }
 
-        impl $crate::query::Ask for $query {
-            fn read(pairs: &mut $crate::query::Pairs) -> Result<Self, sederunt_core::Error> {
+        impl $crate::query::FromQuery for $query {
+            fn read(pairs: &mut $crate::query::QueryPairs) -> Result<Self, sederunt_core::Error> {
                 use $crate::query::parameters::*;
                 Ok(Self {
                     $($field: Parameter::read(
@@ -82,7 +82,7 @@ pub trait Parameter {
     type Value;
 
     /// Takes the parameter by any of its names. Errors name the first.
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error>;
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error>;
     fn schema(&self) -> RefOr<Schema>;
 
     fn is_required(&self) -> bool {
@@ -171,7 +171,7 @@ impl Text {
 impl Parameter for Text {
     type Value = Option<String>;
 
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         pairs.text(names)
     }
 
@@ -191,7 +191,7 @@ pub struct RequiredText(Text);
 impl Parameter for RequiredText {
     type Value = String;
 
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         pairs.text(names)?.ok_or_else(|| Error::invalid(names[0], "is required"))
     }
 
@@ -219,7 +219,7 @@ pub struct Parsed<T> {
 impl<T> Parameter for Parsed<T> {
     type Value = Option<T>;
 
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         pairs.parsed(names, self.rule, self.parse)
     }
 
@@ -239,7 +239,7 @@ pub struct TextList(Text);
 impl Parameter for TextList {
     type Value = Vec<String>;
 
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         pairs.words(names)
     }
 
@@ -272,7 +272,7 @@ pub const fn named_word<T>() -> Word<T> {
 impl<T: DeserializeOwned + ToSchema> Parameter for Word<T> {
     type Value = Option<T>;
 
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         let Some(text) = pairs.text(names)? else { return Ok(None) };
         T::deserialize(StrDeserializer::<WordError>::new(&text))
             .map(Some)
@@ -310,7 +310,7 @@ pub const fn flag() -> Flag {
 impl Parameter for Flag {
     type Value = Option<bool>;
 
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         pairs.flag(names)
     }
 
@@ -339,7 +339,7 @@ impl Switch {
 impl Parameter for Switch {
     type Value = bool;
 
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         Ok(pairs.flag(names)?.unwrap_or(false))
     }
 
@@ -386,7 +386,7 @@ impl Number {
 impl Parameter for Number {
     type Value = Option<u64>;
 
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         pairs.number(names)
     }
 
@@ -405,7 +405,7 @@ pub struct NumberOr {
 impl Parameter for NumberOr {
     type Value = u64;
 
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         Ok(pairs.number(names)?.unwrap_or(self.default))
     }
 
@@ -434,7 +434,7 @@ impl PageLimit {
 impl Parameter for PageLimit {
     type Value = usize;
 
-    fn read(&self, names: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         let limit = pairs.parsed(names, &format!("must be 1 to {}", self.max), |text| {
             text.parse().ok().filter(|limit| (1..=self.max).contains(limit))
         })?;
@@ -487,7 +487,7 @@ pub const fn under(prefix: &'static str, example: Text) -> Under {
 impl Parameter for Under {
     type Value = Vec<(String, String)>;
 
-    fn read(&self, _: &[&'static str], pairs: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, _: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
         pairs.under(self.prefix)
     }
 
@@ -503,7 +503,7 @@ pub struct ShareToken;
 impl Parameter for ShareToken {
     type Value = ();
 
-    fn read(&self, _: &[&'static str], _: &mut Pairs) -> Result<Self::Value, Error> {
+    fn read(&self, _: &[&'static str], _: &mut QueryPairs) -> Result<Self::Value, Error> {
         Ok(())
     }
 

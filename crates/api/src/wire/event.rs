@@ -119,7 +119,9 @@ pub struct Content;
 
 impl PartialSchema for Content {
     fn schema() -> RefOr<Schema> {
-        let text = ObjectBuilder::new().schema_type(Type::String).description(Some("Kept as one text part"));
+        let text = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("DefinitionAnswer as one text part"));
         let part = ObjectBuilder::new().schema_type(Type::Object);
         let parts = ArrayBuilder::new()
             .items(part)

@@ -507,7 +507,7 @@ impl FeedbackFinalized {
 
 params! {
     /// Which feedback sessions.
-    pub struct FeedbackPage {
+    pub struct FeedbackSessionsQuery {
         state: Option<FeedbackState> = named_word(),
         limit: usize = page_limit(),
         /// A `next_cursor` of this list.
@@ -638,7 +638,7 @@ impl From<Page<capture::FeedbackEvent, i64>> for FailureList {
 
 params! {
     /// Which failures.
-    pub struct FailurePage {
+    pub struct FailuresQuery {
         /// Those of one task, by its id or slug.
         task as "task_id" | "taskId": Option<String> = text(),
         /// That of one session.

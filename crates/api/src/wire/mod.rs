@@ -5,11 +5,11 @@
 
 pub mod approval;
 pub mod crisis;
+pub mod definitions;
 pub mod error;
 pub mod event;
 pub mod feedback;
 pub mod lesson;
-pub mod library;
 pub mod memory;
 pub mod people;
 pub mod search;
@@ -18,10 +18,10 @@ pub mod state;
 pub mod talk;
 pub mod task;
 pub mod thread;
-pub mod today;
 pub mod view;
 pub mod voice;
 pub mod work;
+pub mod work_queue;
 
 use sederunt_core::json::Json;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Raw;
+use super::definitions::{Output, TaskStatus};
 use super::event::Event;
-use super::library::{Output, TaskStatus};
 use super::session::{Session, Status};
 use crate::limits::{ENTITY_SESSIONS_DEFAULT, ENTITY_SESSIONS_MAX};
 use crate::query::params;

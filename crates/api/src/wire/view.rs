@@ -13,14 +13,14 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::Raw;
-use super::library::{Gate, Kept, Question, View};
+use super::definitions::{DefinitionAnswer, Gate, Question, View};
 use crate::query::params;
 
 /// A view, whole or as it is asked.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum ViewView {
-    Whole(Box<KeptView>),
+    Whole(Box<WholeView>),
     Asked(Box<AskedView>),
 }
 
@@ -39,20 +39,20 @@ impl ToSchema for ViewView {
 
 /// A view with its link.
 #[derive(Debug, Serialize)]
-pub struct KeptView {
+pub struct WholeView {
     #[serde(flatten)]
-    pub kept: Kept<definitions::View>,
+    pub kept: DefinitionAnswer<definitions::View>,
     pub url: Option<String>,
 }
 
-impl KeptView {
+impl WholeView {
     pub fn published(published: engine::PublishedView, base: &str) -> Self {
         let url = Some(published.url(base));
         Self { kept: published.view.into(), url }
     }
 }
 
-impl From<definitions::StoredDefinition<definitions::View>> for KeptView {
+impl From<definitions::StoredDefinition<definitions::View>> for WholeView {
     fn from(view: definitions::StoredDefinition<definitions::View>) -> Self {
         Self { kept: view.into(), url: None }
     }
@@ -60,12 +60,12 @@ impl From<definitions::StoredDefinition<definitions::View>> for KeptView {
 
 /// A page of views, newest first; their links stand with each of them alone.
 #[derive(Debug, Serialize)]
-pub struct KeptViews {
-    pub items: Vec<KeptView>,
+pub struct WholeViewPage {
+    pub items: Vec<WholeView>,
     pub next_cursor: Option<String>,
 }
 
-impl From<Page<definitions::StoredDefinition<definitions::View>, i64>> for KeptViews {
+impl From<Page<definitions::StoredDefinition<definitions::View>, i64>> for WholeViewPage {
     fn from(page: Page<definitions::StoredDefinition<definitions::View>, i64>) -> Self {
         let next_cursor = page.next.map(|next| next.to_string());
         Self { items: page.items.into_iter().map(Into::into).collect(), next_cursor }
@@ -120,7 +120,7 @@ impl ViewView {
         match shown {
             ViewDisplay::Whole { view, published, .. } => {
                 let url = published.map(|published| published.url(base));
-                (Self::Whole(Box::new(KeptView { kept: (*view).into(), url })), None)
+                (Self::Whole(Box::new(WholeView { kept: (*view).into(), url })), None)
             }
             ViewDisplay::Asked(opened) => {
                 let cookie = opened.cookie.clone();

@@ -13,7 +13,7 @@ use sederunt_core::{Error, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::library::{Agent, Entity, Kept, Output, RunLimits};
+use super::definitions::{Agent, DefinitionAnswer, Entity, Output, RunLimits};
 use super::session::{Session, SessionType};
 use super::view::Answer;
 use super::{Count, Raw};
@@ -131,9 +131,9 @@ pub struct Brief {
     #[schema(value_type = Object)]
     pub results: BTreeMap<String, Raw>,
     #[schema(value_type = Option<Agent>)]
-    pub agent: Option<Kept<definitions::Agent>>,
+    pub agent: Option<DefinitionAnswer<definitions::Agent>>,
     #[schema(value_type = Option<Entity>)]
-    pub entity: Option<Kept<definitions::Entity>>,
+    pub entity: Option<DefinitionAnswer<definitions::Entity>>,
 }
 
 /// An output that a person did not want.

@@ -11,13 +11,13 @@ use sederunt_core::live::reply::ReplyPiece;
 
 /// How much of an event its reader may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
+pub enum EventView {
     Full,
     /// What a share link shows: messages, without their metadata.
     Shared,
 }
 
-impl View {
+impl EventView {
     /// Whether an event is shown at all.
     pub fn shows(self, event: &Event) -> bool {
         self == Self::Full || event.kind.is_message()
@@ -28,8 +28,8 @@ impl View {
 const EVENT_FRAME_BYTES: usize = 320;
 
 /// Writes one event as JSON.
-pub fn event(out: &mut Vec<u8>, event: &Event, view: View) {
-    let full = view == View::Full;
+pub fn event(out: &mut Vec<u8>, event: &Event, view: EventView) {
+    let full = view == EventView::Full;
     out.reserve(event.bytes() + EVENT_FRAME_BYTES);
     out.extend_from_slice(b"{\"session_id\":");
     text(out, event.session_id.as_str());
@@ -61,7 +61,7 @@ pub fn event(out: &mut Vec<u8>, event: &Event, view: View) {
 }
 
 /// Writes events as a JSON array.
-pub fn events<'a>(out: &mut Vec<u8>, events: impl IntoIterator<Item = &'a Event>, view: View) {
+pub fn events<'a>(out: &mut Vec<u8>, events: impl IntoIterator<Item = &'a Event>, view: EventView) {
     out.push(b'[');
     let start = out.len();
     for one in events {
@@ -74,7 +74,7 @@ pub fn events<'a>(out: &mut Vec<u8>, events: impl IntoIterator<Item = &'a Event>
 }
 
 /// One event as a frame of a stream.
-pub fn frame(one: &Event, view: View) -> Bytes {
+pub fn frame(one: &Event, view: EventView) -> Bytes {
     let mut out = Vec::with_capacity(one.bytes() + EVENT_FRAME_BYTES);
     out.extend_from_slice(b"id: ");
     number(&mut out, one.sequence);
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    fn value(event_: &Event, view: View) -> Value {
+    fn value(event_: &Event, view: EventView) -> Value {
         let mut out = Vec::new();
         event(&mut out, event_, view);
         serde_json::from_slice(&out).unwrap()
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn an_event_is_written_as_the_contract_shows_it() {
         assert_eq!(
-            value(&sample(), View::Full),
+            value(&sample(), EventView::Full),
             json!({
                 "session_id": "a \"quoted\" \\ id", "sequence": 41, "type": "user.message", "role": "user",
                 "content": [{"type": "text", "text": "two\nlines \u{1}"}], "metadata": {"n": 1.5},
@@ -179,14 +179,14 @@ mod tests {
             ..sample()
         };
         for empty in ["content", "metadata", "subthread_id", "external_event_id", "turn", "author"] {
-            assert_eq!(value(&bare, View::Full)[empty], Value::Null);
+            assert_eq!(value(&bare, EventView::Full)[empty], Value::Null);
         }
     }
 
     #[test]
     fn the_written_form_is_the_documented_one() {
         let mut out = Vec::new();
-        event(&mut out, &sample(), View::Full);
+        event(&mut out, &sample(), EventView::Full);
         let documented: wire::event::Event = serde_json::from_slice(&out).unwrap();
         assert_eq!(serde_json::to_string(&documented).unwrap().as_bytes(), out);
     }
@@ -194,24 +194,28 @@ mod tests {
     #[test]
     fn numbers_in_stored_json_are_not_touched() {
         let mut out = Vec::new();
-        event(&mut out, &sample(), View::Full);
+        event(&mut out, &sample(), EventView::Full);
         assert!(String::from_utf8(out).unwrap().contains(r#""metadata":{"n":1.50}"#));
     }
 
     #[test]
     fn a_share_link_sees_messages_and_nothing_around_them() {
-        let seen = value(&sample(), View::Shared);
-        assert_eq!(seen["content"], value(&sample(), View::Full)["content"]);
+        let seen = value(&sample(), EventView::Shared);
+        assert_eq!(seen["content"], value(&sample(), EventView::Full)["content"]);
         for hidden in ["metadata", "subthread_id", "external_event_id", "turn", "author"] {
             assert_eq!(seen[hidden], Value::Null, "{hidden}");
         }
         let thought = Event { kind: EventType::parse("agent.thinking").unwrap(), ..sample() };
-        assert!(View::Shared.shows(&sample()) && !View::Shared.shows(&thought) && View::Full.shows(&thought));
+        assert!(
+            EventView::Shared.shows(&sample())
+                && !EventView::Shared.shows(&thought)
+                && EventView::Full.shows(&thought)
+        );
     }
 
     #[test]
     fn frames_are_one_line_of_data_with_their_sequence() {
-        let frame = String::from_utf8(frame(&sample(), View::Full).to_vec()).unwrap();
+        let frame = String::from_utf8(frame(&sample(), EventView::Full).to_vec()).unwrap();
         let lines: Vec<&str> = frame.split('\n').collect();
         assert_eq!(lines[0], "id: 41");
         assert!(lines[1].starts_with("data: {\"session_id\""));

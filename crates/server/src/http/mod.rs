@@ -1,4 +1,4 @@
-//! The HTTP surface: requests come in through the [`gate`] and are translated in [`routes`]. Their JSON types are
+//! The HTTP surface: requests come in through the [`middleware`] and are translated in [`routes`]. Their JSON types are
 //! [`sederunt_api::wire`].
 
 pub mod auth;
@@ -7,10 +7,10 @@ mod encode;
 pub mod error;
 mod form;
 mod from_agents;
-pub mod gate;
 mod jwt;
 mod lease;
 mod local;
+pub mod middleware;
 mod missing;
 mod page;
 mod path;
@@ -39,7 +39,7 @@ use sederunt_core::live::budget::StreamBudget;
 use sederunt_core::{Error, SessionId, TenantId};
 use tokio::sync::watch;
 
-pub use gate::{Peer, overloaded, tells_health};
+pub use middleware::{Peer, overloaded, tells_health};
 pub use rate::FORGET_EVERY;
 pub use refused_credentials::audit_refused;
 pub use router::router;
@@ -54,10 +54,10 @@ pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Everything that requests share.
 #[derive(Clone, Debug)]
-pub struct App(Arc<Shared>);
+pub struct App(Arc<AppState>);
 
 #[derive(Debug)]
-pub struct Shared {
+pub struct AppState {
     pub engine: Engine,
     talker: Option<Talker>,
     pub auth: auth::Authenticator,
@@ -66,7 +66,7 @@ pub struct Shared {
     pub measures: Measures,
     /// The names of the listener, on a server without authentication.
     pub local: Option<local::Names>,
-    pub about: About,
+    pub about: ServerInfo,
     /// How often a quiet stream sends a heartbeat.
     pub heartbeat: Duration,
     pub metrics: Option<PrometheusHandle>,
@@ -75,7 +75,7 @@ pub struct Shared {
 
 /// What the server says of itself.
 #[derive(Debug)]
-pub struct About {
+pub struct ServerInfo {
     pub auth: &'static str,
     /// The kind and version of the database.
     pub store: String,
@@ -94,9 +94,9 @@ pub enum Phase {
 }
 
 impl std::ops::Deref for App {
-    type Target = Shared;
+    type Target = AppState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &AppState {
         &self.0
     }
 }
@@ -124,7 +124,7 @@ impl App {
             None => format!("http://{listener}"),
         };
         engine.hub().on_milestone(crate::metrics::milestone);
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(AppState {
             auth: auth::Authenticator::new(engine.clone(), config)?,
             talker: config.talker.clone(),
             engine,
@@ -132,7 +132,7 @@ impl App {
             stream_budget: config.stream_budget.clone(),
             measures: Measures::new(),
             local,
-            about: About { auth: config.auth.name(), store, base_url },
+            about: ServerInfo { auth: config.auth.name(), store, base_url },
             heartbeat: config.streams.heartbeat,
             metrics: config.metrics.clone(),
             phase,

@@ -2,18 +2,18 @@
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
-use sederunt_api::query::{Ask, read};
+use sederunt_api::query::{FromQuery, read};
 
-use super::error::Refused;
+use super::error::RequestError;
 
 /// Reads the parameters of a route, and refuses all others.
 #[derive(Debug)]
-pub struct Asked<A>(pub A);
+pub struct Params<A>(pub A);
 
-impl<A: Ask, S: Sync> FromRequestParts<S> for Asked<A> {
-    type Rejection = Refused;
+impl<A: FromQuery, S: Sync> FromRequestParts<S> for Params<A> {
+    type Rejection = RequestError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, RequestError> {
         Ok(Self(read(parts.uri.query())?))
     }
 }

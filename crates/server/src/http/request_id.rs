@@ -8,7 +8,7 @@ use sederunt_api::limits::REQUEST_ID_CHARS_MAX;
 
 pub const X_REQUEST_ID: &str = "x-request-id";
 
-/// The id of the request, for handlers behind the gate.
+/// The id of the request, for handlers behind the middleware.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub HeaderValue);
 

@@ -65,21 +65,21 @@ pub fn head() -> OpenApi {
 }
 
 /// A refusal that whole groups of routes share.
-struct Shared {
+struct SharedRefusal {
     status: u16,
     description: &'static str,
     header: Option<(&'static str, &'static str)>,
-    met_by: fn(&Met<'_>) -> bool,
+    met_by: fn(&OperationKind<'_>) -> bool,
 }
 
 /// What decides which refusals an operation can return.
-struct Met<'a> {
+struct OperationKind<'a> {
     path: &'a str,
     writes: bool,
     has_body: bool,
 }
 
-impl Met<'_> {
+impl OperationKind<'_> {
     fn is_open(&self) -> bool {
         !self.path.starts_with("/api/") && !self.is_page() && self.path != "/metrics"
     }
@@ -101,39 +101,39 @@ impl Met<'_> {
 
 const RETRY_AFTER: (&str, &str) = ("Retry-After", "Seconds to wait");
 
-const SHARED: [Shared; 12] = [
-    Shared {
+const SHARED: [SharedRefusal; 12] = [
+    SharedRefusal {
         status: 400,
         description: "The body is not JSON: `bad_json`",
         header: None,
         met_by: |met| met.has_body,
     },
-    Shared {
+    SharedRefusal {
         status: 401,
         description: "No credential, or one that opens nothing: `unauthenticated`",
         header: Some(("WWW-Authenticate", "How to authenticate")),
         met_by: |met| !met.is_open(),
     },
-    Shared {
+    SharedRefusal {
         status: 403,
         description: "Not allowed to this caller: `denied`",
         header: None,
         met_by: |_| true,
     },
-    Shared {
+    SharedRefusal {
         status: 404,
         description: "Missing, or not yours to see: `not_found`",
         header: None,
         // A path, a body and a header can each name something that does not exist.
         met_by: |met| !met.is_open() || met.path.contains('{'),
     },
-    Shared {
+    SharedRefusal {
         status: 408,
         description: "The body did not arrive in time: `timeout`",
         header: None,
         met_by: |met| met.has_body,
     },
-    Shared {
+    SharedRefusal {
         status: 409,
         description: "The state of things does not allow it: `invalid_transition`, `sequence_mismatch` \
             (`details.last_sequence`), `fenced`, `session_busy`, `session_running`, `session_closed`, \
@@ -143,33 +143,33 @@ const SHARED: [Shared; 12] = [
         header: None,
         met_by: |met| met.writes,
     },
-    Shared {
+    SharedRefusal {
         status: 413,
         description: "Larger than allowed: `too_large` (`details.limit`)",
         header: None,
         met_by: |met| met.has_body,
     },
-    Shared {
+    SharedRefusal {
         status: 415,
         description: "The body is not `application/json`: `invalid`",
         header: None,
         met_by: |met| met.has_body,
     },
-    Shared {
+    SharedRefusal {
         status: 422,
         description: "A field, parameter or header does not fit: `invalid` (`field`), `idempotency_mismatch`, \
             `output_invalid` (`details.complaints`) or `hard_blocked` (`details.dimension`, `details.option`)",
         header: None,
         met_by: |_| true,
     },
-    Shared {
+    SharedRefusal {
         status: 429,
         description: "Too many requests: `rate_limited`",
         header: Some(RETRY_AFTER),
         met_by: |met| !met.is_open(),
     },
-    Shared { status: 500, description: "Our fault: `internal`", header: None, met_by: |_| true },
-    Shared {
+    SharedRefusal { status: 500, description: "Our fault: `internal`", header: None, met_by: |_| true },
+    SharedRefusal {
         status: 503,
         description: "What this needs cannot be reached now; nothing was written: `unavailable`",
         header: Some(RETRY_AFTER),
@@ -288,7 +288,11 @@ fn complete(document: &mut OpenApi) {
 }
 
 fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
-    let met = Met { path, writes: *method != HttpMethod::Get, has_body: operation.request_body.is_some() };
+    let met = OperationKind {
+        path,
+        writes: *method != HttpMethod::Get,
+        has_body: operation.request_body.is_some(),
+    };
     for shared in SHARED.iter().filter(|shared| (shared.met_by)(&met)) {
         let response = operation.responses.responses.entry(shared.status.to_string());
         let (form, content) = met.refusal();

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::auth::Caller;
-use super::encode::{self, View};
+use super::encode::{self, EventView};
 use super::lease::Leased;
 use super::{App, Phase};
 use crate::metrics::OpenStream;
@@ -49,7 +49,7 @@ pub fn response(stream: impl Stream<Item = Result<Bytes, Infallible>> + Send + '
 
 /// A log from its cursor on.
 pub fn log(app: App, caller: Caller, mut log: LogStream) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    let view = if caller.is_share() { View::Shared } else { View::Full };
+    let view = if caller.is_share() { EventView::Shared } else { EventView::Full };
     async_stream::stream! {
         let _open = OpenStream::new("log");
         let mut phase = app.phase.clone();
@@ -153,7 +153,7 @@ fn ended(looked: Result<(), Error>) -> bool {
 
 /// The frames as chunks: one, unless they are very many. A frame that others read too was encoded
 /// once for all of them; one that was read for this stream alone is written straight into its chunk.
-fn chunks(frames: Vec<Arc<EventFrame>>, view: View) -> impl Iterator<Item = Bytes> {
+fn chunks(frames: Vec<Arc<EventFrame>>, view: EventView) -> impl Iterator<Item = Bytes> {
     let mut frames = frames.into_iter().peekable();
     std::iter::from_fn(move || {
         let first = frames.next()?;
@@ -170,8 +170,8 @@ fn chunks(frames: Vec<Arc<EventFrame>>, view: View) -> impl Iterator<Item = Byte
     })
 }
 
-fn wire(frame: &Arc<EventFrame>, view: View) -> Bytes {
-    if view == View::Full && Arc::strong_count(frame) > 1 {
+fn wire(frame: &Arc<EventFrame>, view: EventView) -> Bytes {
+    if view == EventView::Full && Arc::strong_count(frame) > 1 {
         frame.wire(|event| encode::frame(event, view))
     } else {
         encode::frame(&frame.event, view)
@@ -268,21 +268,21 @@ mod tests {
     fn frames_above_the_cursor_are_one_chunk() {
         let frames: Vec<_> = (1..=50).map(frame).collect();
         let expected: Vec<u8> =
-            frames.iter().flat_map(|frame| encode::frame(&frame.event, View::Full).to_vec()).collect();
-        let sent: Vec<Bytes> = chunks(frames.clone(), View::Full).collect();
+            frames.iter().flat_map(|frame| encode::frame(&frame.event, EventView::Full).to_vec()).collect();
+        let sent: Vec<Bytes> = chunks(frames.clone(), EventView::Full).collect();
         assert_eq!(sent.len(), 1);
         assert_eq!(sent[0], expected);
         let many: Vec<_> = (1..=1000).map(frame).collect();
-        assert!(chunks(many, View::Full).all(|chunk| chunk.len() < CHUNK_BYTES + 2000));
+        assert!(chunks(many, EventView::Full).all(|chunk| chunk.len() < CHUNK_BYTES + 2000));
     }
 
     #[test]
     fn a_frame_that_others_read_is_encoded_once() {
         let shared = frame(1);
-        let first = wire(&shared.clone(), View::Full);
-        let second = wire(&shared.clone(), View::Full);
+        let first = wire(&shared.clone(), EventView::Full);
+        let second = wire(&shared.clone(), EventView::Full);
         assert_eq!(first.as_ptr(), second.as_ptr());
-        let narrowed = wire(&shared.clone(), View::Shared);
+        let narrowed = wire(&shared.clone(), EventView::Shared);
         assert_ne!(first.as_ptr(), narrowed.as_ptr());
     }
 

@@ -6,9 +6,9 @@ use sederunt_core::{Error, SessionId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::tool::{Draft, Effect, Tool, shown};
+use super::tool::{Draft, Effect, McpTool, shown};
 
-pub fn tools() -> [Tool; 2] {
+pub fn tools() -> [McpTool; 2] {
     [get_task_status(), retry_session()]
 }
 
@@ -19,7 +19,7 @@ struct TaskNamed {
     task_id: String,
 }
 
-fn get_task_status() -> Tool {
+fn get_task_status() -> McpTool {
     Draft::new(
         "getTaskStatus",
         "Where a task stands",
@@ -42,7 +42,7 @@ struct SessionNamed {
     session_id: String,
 }
 
-fn retry_session() -> Tool {
+fn retry_session() -> McpTool {
     Draft::new(
         "retrySession",
         "Run a failed session again",

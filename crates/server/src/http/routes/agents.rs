@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_api::wire::library::{
-    Agent, AgentList, DefinitionsQuery, FacetQuery, Kept, KeptList, NewAgent, PatchAgent,
+use sederunt_api::wire::definitions::{
+    Agent, AgentList, DefinitionAnswer, DefinitionPage, DefinitionsQuery, FacetQuery, NewAgent, PatchAgent,
 };
 use sederunt_core::definitions::{self, read};
 
@@ -12,8 +12,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Define an agent
 ///
@@ -26,11 +26,11 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<definitions::Agent>>)> {
+) -> Result<(StatusCode, Json<DefinitionAnswer<definitions::Agent>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &made.value).await?;
-    Ok((StatusCode::CREATED, Json(Kept::warned(made, warnings))))
+    Ok((StatusCode::CREATED, Json(DefinitionAnswer::warned(made, warnings))))
 }
 
 /// List agents
@@ -41,8 +41,8 @@ pub async fn create(
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<DefinitionsQuery>,
-) -> Result<Json<KeptList<definitions::Agent>>> {
+    Params(query): Params<DefinitionsQuery>,
+) -> Result<Json<DefinitionPage<definitions::Agent>>> {
     let FacetQuery { facets, after, limit } = query.into();
     let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
@@ -57,9 +57,9 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
-) -> Result<Json<Kept<definitions::Agent>>> {
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
+) -> Result<Json<DefinitionAnswer<definitions::Agent>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
@@ -75,10 +75,10 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     text: Text,
-) -> Result<Json<Kept<definitions::Agent>>> {
+) -> Result<Json<DefinitionAnswer<definitions::Agent>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &changed.value).await?;
-    Ok(Json(Kept::warned(changed, warnings)))
+    Ok(Json(DefinitionAnswer::warned(changed, warnings)))
 }

@@ -12,8 +12,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// List approvals
 ///
@@ -25,7 +25,7 @@ use crate::http::query::Asked;
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<ApprovalsQuery>,
+    Params(query): Params<ApprovalsQuery>,
 ) -> Result<Json<ApprovalList>> {
     Ok(Json(app.engine.approvals(&caller.actor, query.mine, query.into()).await?.into()))
 }
@@ -39,8 +39,8 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
 ) -> Result<Json<Approval>> {
     Ok(Json(app.engine.approval(&caller.actor, &id).await?.into()))
 }
@@ -59,7 +59,7 @@ pub async fn get(
 pub async fn decide(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<Decide>,
 ) -> Result<Json<Approval>> {
     let decided = app.engine.decide(&caller.actor, &id, input.body.into(), input.key).await?;
@@ -79,7 +79,7 @@ pub async fn decide(
 pub async fn decide_by_action(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<Decide>,
 ) -> Result<Json<Approval>> {
     let decided = app.engine.decide_for(&caller.actor, &id, input.body.into(), input.key).await?;
@@ -98,7 +98,7 @@ pub async fn decide_by_action(
 pub async fn human_complete(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<HumanComplete>,
 ) -> Result<Json<Session>> {
     let HumanComplete { result, text } = input.body;
@@ -117,7 +117,7 @@ pub async fn human_complete(
 pub async fn elicitation_reply(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<ElicitationReply>,
 ) -> Result<Json<Session>> {
     Ok(Json(app.engine.reply(&caller.actor, &id, input.body.reply.0, input.key).await?.into()))

@@ -7,7 +7,7 @@ use sederunt_api::wire::people::{AuditList, AuditQuery};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
-use crate::http::query::Asked;
+use crate::http::query::Params;
 
 /// Read the audit trail
 ///
@@ -21,7 +21,7 @@ use crate::http::query::Asked;
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(page): Asked<AuditQuery>,
+    Params(page): Params<AuditQuery>,
 ) -> Result<Json<AuditList>> {
     Ok(Json(app.engine.audit(&caller.actor, page.after, page.limit).await?.into()))
 }

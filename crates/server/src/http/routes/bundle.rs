@@ -2,14 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use sederunt_api::wire::library::{Bundle, Imported};
+use sederunt_api::wire::definitions::{Bundle, Imported};
 use sederunt_core::definitions;
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::error::Result;
-use crate::http::query::Asked;
+use crate::http::query::Params;
 
 /// Export all definitions
 #[utoipa::path(
@@ -19,7 +19,7 @@ use crate::http::query::Asked;
 pub async fn export(
     State(app): State<App>,
     caller: Caller,
-    Asked(()): Asked<()>,
+    Params(()): Params<()>,
 ) -> Result<Json<definitions::Bundle>> {
     Ok(Json(app.engine.bundle(&caller.actor).await?))
 }

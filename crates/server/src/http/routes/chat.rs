@@ -18,10 +18,10 @@ use serde_json::json;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
-use crate::http::error::{Refused, Result};
+use crate::http::error::{RequestError, Result};
 use crate::http::from_agents::{chat_response, stateless_response, turn_messages};
 use crate::http::lease::Leased;
-use crate::http::query::Asked;
+use crate::http::query::Params;
 
 /// Run a turn that leaves nothing
 #[utoipa::path(
@@ -96,11 +96,11 @@ async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(Sess
 pub async fn stream(
     State(app): State<App>,
     caller: Caller,
-    Asked(()): Asked<()>,
+    Params(()): Params<()>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     lease: Leased,
 ) -> Result<Response> {
-    let upgrade = upgrade.map_err(|_| Refused::Upgrade)?;
+    let upgrade = upgrade.map_err(|_| RequestError::Upgrade)?;
     Ok(upgrade.max_message_size(limits::BODY_BYTES_MAX).on_upgrade(move |socket| async move {
         let _open = lease;
         serve(app, caller, socket).await
@@ -158,10 +158,10 @@ async fn request(socket: &mut WebSocket) -> Result<ChatRequest> {
                 Ok(Message::Binary(_) | Message::Close(_)) | Err(_) => break,
             }
         }
-        Err(Refused::from(Error::BadJson("send one request as text".to_owned())))
+        Err(RequestError::from(Error::BadJson("send one request as text".to_owned())))
     })
     .await
-    .map_err(|_| Refused::SlowBody)??;
+    .map_err(|_| RequestError::SlowBody)??;
     let canonical = sederunt_core::json::canonical(text.as_bytes())?;
     Ok(sederunt_core::strict::read(&canonical)?)
 }

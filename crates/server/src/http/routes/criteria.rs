@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_api::wire::library::{
-    CriteriaSet, CriteriaSetList, DefinitionsQuery, FacetQuery, Kept, KeptList, NewCriteriaSet,
-    PatchCriteriaSet,
+use sederunt_api::wire::definitions::{
+    CriteriaSet, CriteriaSetList, DefinitionAnswer, DefinitionPage, DefinitionsQuery, FacetQuery,
+    NewCriteriaSet, PatchCriteriaSet,
 };
 use sederunt_core::definitions::{self, read};
 
@@ -13,8 +13,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Define a criteria set
 #[utoipa::path(
@@ -25,7 +25,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<definitions::CriteriaSet>>)> {
+) -> Result<(StatusCode, Json<DefinitionAnswer<definitions::CriteriaSet>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
@@ -39,8 +39,8 @@ pub async fn create(
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<DefinitionsQuery>,
-) -> Result<Json<KeptList<definitions::CriteriaSet>>> {
+    Params(query): Params<DefinitionsQuery>,
+) -> Result<Json<DefinitionPage<definitions::CriteriaSet>>> {
     let FacetQuery { facets, after, limit } = query.into();
     let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
@@ -55,9 +55,9 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
-) -> Result<Json<Kept<definitions::CriteriaSet>>> {
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
+) -> Result<Json<DefinitionAnswer<definitions::CriteriaSet>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
@@ -73,9 +73,9 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     text: Text,
-) -> Result<Json<Kept<definitions::CriteriaSet>>> {
+) -> Result<Json<DefinitionAnswer<definitions::CriteriaSet>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     Ok(Json(changed.into()))
 }

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_api::wire::library::{
-    EntitiesQuery, Entity, EntityList, FacetQuery, Kept, KeptList, NewEntity, PatchEntity,
+use sederunt_api::wire::definitions::{
+    DefinitionAnswer, DefinitionPage, EntitiesQuery, Entity, EntityList, FacetQuery, NewEntity, PatchEntity,
 };
 use sederunt_api::wire::task::{EntitySessionList, EntitySessionsQuery};
 use sederunt_core::definitions::{self, read};
@@ -13,8 +13,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Define an entity
 #[utoipa::path(
@@ -25,7 +25,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<definitions::Entity>>)> {
+) -> Result<(StatusCode, Json<DefinitionAnswer<definitions::Entity>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
@@ -39,8 +39,8 @@ pub async fn create(
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<EntitiesQuery>,
-) -> Result<Json<KeptList<definitions::Entity>>> {
+    Params(query): Params<EntitiesQuery>,
+) -> Result<Json<DefinitionPage<definitions::Entity>>> {
     let FacetQuery { facets, after, limit } = query.into();
     let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
@@ -55,9 +55,9 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
-) -> Result<Json<Kept<definitions::Entity>>> {
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
+) -> Result<Json<DefinitionAnswer<definitions::Entity>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
@@ -73,9 +73,9 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     text: Text,
-) -> Result<Json<Kept<definitions::Entity>>> {
+) -> Result<Json<DefinitionAnswer<definitions::Entity>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     Ok(Json(changed.into()))
 }
@@ -89,8 +89,8 @@ pub async fn patch(
 pub async fn sessions(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(asked): Asked<EntitySessionsQuery>,
+    PathName(id): PathName<String>,
+    Params(asked): Params<EntitySessionsQuery>,
 ) -> Result<Json<EntitySessionList>> {
     let (parents_only, rows) = (asked.parents_only()?, asked.rows()?);
     let page = app.engine.entity_sessions(&caller.actor, &id, parents_only, asked.after, rows).await?;

@@ -10,10 +10,10 @@ use sederunt_core::SessionId;
 
 use crate::http::auth::Caller;
 use crate::http::body::Text;
-use crate::http::encode::{self, View};
+use crate::http::encode::{self, EventView};
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 use crate::http::{App, JSON};
 use sederunt_core::strict;
 
@@ -29,7 +29,7 @@ use sederunt_core::strict;
 pub async fn append(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Text,
 ) -> Result<Response> {
     let wish = strict::read::<Append<'_>>(&input.text)?.into_core();
@@ -37,7 +37,7 @@ pub async fn append(
     let done = app.engine.append(&caller.actor, &id, wish, input.key).await?;
     let mut out = Vec::with_capacity(input.text.len() + 512 * done.events.len());
     out.extend_from_slice(b"{\"events\":");
-    encode::events(&mut out, done.events.iter().map(|event| &**event), View::Full);
+    encode::events(&mut out, done.events.iter().map(|event| &**event), EventView::Full);
     out.extend_from_slice(b",\"last_sequence\":");
     encode::number(&mut out, done.last_sequence);
     if has_epoch {
@@ -62,10 +62,10 @@ pub async fn append(
 pub async fn read(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(query): Asked<EventsQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(query): Params<EventsQuery>,
 ) -> Result<Response> {
-    let view = if caller.is_share() { View::Shared } else { View::Full };
+    let view = if caller.is_share() { EventView::Shared } else { EventView::Full };
     let page = app.engine.read(&caller.actor, &id, query.try_into()?).await?;
     let mut out = Vec::with_capacity(512 * (page.events.len() + 1));
     out.extend_from_slice(b"{\"events\":");

@@ -4,17 +4,17 @@ use axum::Json;
 use axum::extract::State;
 use sederunt_api::wire::Nothing;
 use sederunt_api::wire::feedback::{
-    AppendFeedback, CaptureDone, CaptureRequest, FailureList, FailurePage, FeedbackAppended,
-    FeedbackFinalized, FeedbackOpened, FeedbackPage, FeedbackSession, FeedbackSessionList, FeedbackStats,
-    Markdown, OpenFeedback, SummaryQuery,
+    AppendFeedback, CaptureDone, CaptureRequest, FailureList, FailuresQuery, FeedbackAppended,
+    FeedbackFinalized, FeedbackOpened, FeedbackSession, FeedbackSessionList, FeedbackSessionsQuery,
+    FeedbackStats, Markdown, OpenFeedback, SummaryQuery,
 };
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Give feedback
 ///
@@ -43,7 +43,7 @@ pub async fn capture(
 pub async fn stats(
     State(app): State<App>,
     caller: Caller,
-    Asked(()): Asked<()>,
+    Params(()): Params<()>,
 ) -> Result<Json<FeedbackStats>> {
     Ok(Json(app.engine.feedback_stats(&caller.actor).await?.into()))
 }
@@ -56,7 +56,7 @@ pub async fn stats(
 pub async fn summary(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<SummaryQuery>,
+    Params(asked): Params<SummaryQuery>,
 ) -> Result<Json<Markdown>> {
     let markdown = app
         .engine
@@ -71,15 +71,15 @@ pub async fn summary(
 /// session or a task, and see those of sessions that they may read.
 #[utoipa::path(
     get, path = "/api/feedback/failures", operation_id = "list_failures", tag = "feedback",
-    params(FailurePage),
+    params(FailuresQuery),
     responses((status = 200, description = "A page, newest first", body = FailureList))
 )]
 pub async fn failures(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<FailurePage>,
+    Params(asked): Params<FailuresQuery>,
 ) -> Result<Json<FailureList>> {
-    let FailurePage { task, session, after, limit } = asked;
+    let FailuresQuery { task, session, after, limit } = asked;
     let page = app.engine.failures(&caller.actor, task.as_deref(), session, after, limit).await?;
     Ok(Json(page.into()))
 }
@@ -114,13 +114,13 @@ pub async fn open(
 /// List feedback sessions
 #[utoipa::path(
     get, path = "/api/feedback/sessions", operation_id = "list_feedback_sessions", tag = "feedback",
-    params(FeedbackPage),
+    params(FeedbackSessionsQuery),
     responses((status = 200, description = "A page, newest first", body = FeedbackSessionList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<FeedbackPage>,
+    Params(asked): Params<FeedbackSessionsQuery>,
 ) -> Result<Json<FeedbackSessionList>> {
     let page = app
         .engine
@@ -138,8 +138,8 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
 ) -> Result<Json<FeedbackSession>> {
     Ok(Json(app.engine.feedback_session(&caller.actor, &id).await?.into()))
 }
@@ -155,7 +155,7 @@ pub async fn get(
 pub async fn append(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<AppendFeedback>,
 ) -> Result<Json<FeedbackAppended>> {
     let role = input.body.role.map_or(sederunt_core::feedback::capture::Speaker::User, Into::into);
@@ -175,7 +175,7 @@ pub async fn append(
 pub async fn finalize(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     _input: Input<Nothing>,
 ) -> Result<Json<FeedbackFinalized>> {
     let done = app.talker()?.teacher().finalize(&caller.actor, &id).await?;

@@ -10,8 +10,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Make a key
 ///
@@ -34,7 +34,7 @@ pub async fn create(
     get, path = "/api/keys", operation_id = "list_keys", tag = "people",
     responses((status = 200, description = "All keys of the tenant", body = KeyList))
 )]
-pub async fn list(State(app): State<App>, caller: Caller, Asked(()): Asked<()>) -> Result<Json<KeyList>> {
+pub async fn list(State(app): State<App>, caller: Caller, Params(()): Params<()>) -> Result<Json<KeyList>> {
     let keys = app.engine.keys(&caller.actor).await?;
     Ok(Json(KeyList { items: keys.into_iter().map(Into::into).collect(), next_cursor: None }))
 }
@@ -50,8 +50,8 @@ pub async fn list(State(app): State<App>, caller: Caller, Asked(()): Asked<()>) 
 pub async fn revoke(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<CredentialId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<CredentialId>,
+    Params(()): Params<()>,
 ) -> Result<StatusCode> {
     app.engine.revoke_key(&caller.actor, &id).await?;
     Ok(StatusCode::NO_CONTENT)

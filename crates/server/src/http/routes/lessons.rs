@@ -11,8 +11,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// List or search lessons
 ///
@@ -25,7 +25,7 @@ use crate::http::query::Asked;
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<LessonsQuery>,
+    Params(query): Params<LessonsQuery>,
 ) -> Result<Json<LessonList>> {
     Ok(Json(app.engine.search_lessons(&caller.actor, query.try_into()?).await?.into()))
 }
@@ -40,7 +40,7 @@ pub async fn list(
 pub async fn retrieve(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<AboutQuery>,
+    Params(query): Params<AboutQuery>,
 ) -> Result<Json<LessonList>> {
     let (about, limit) = query.checked()?;
     let found = app.engine.retrieve_lessons(&caller.actor, &about, limit).await?;
@@ -57,7 +57,7 @@ pub async fn retrieve(
 pub async fn recall(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<AboutQuery>,
+    Params(query): Params<AboutQuery>,
 ) -> Result<Json<Markdown>> {
     let (about, limit) = query.checked()?;
     let markdown = app.engine.recall_lessons(&caller.actor, &about, limit).await?;
@@ -74,7 +74,7 @@ pub async fn recall(
 pub async fn rules(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<RulesQuery>,
+    Params(query): Params<RulesQuery>,
 ) -> Result<Json<PreventionRules>> {
     Ok(Json(app.engine.prevention_rules(&caller.actor, query.checked()?).await?.into()))
 }
@@ -88,8 +88,8 @@ pub async fn rules(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
 ) -> Result<Json<Lesson>> {
     Ok(Json(app.engine.lesson(&caller.actor, &id).await?.into()))
 }
@@ -105,7 +105,7 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<PatchLesson>,
 ) -> Result<Json<Lesson>> {
     Ok(Json(app.engine.change_lesson(&caller.actor, &id, input.body.into()).await?.into()))

@@ -16,8 +16,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 async fn scope(app: &App, caller: &Caller, whose: &MemoryQuery, act: MemoryAct) -> Result<MemoryScope> {
     let MemoryQuery { thread, user } = whose;
@@ -56,7 +56,7 @@ async fn forget(
 pub async fn status(
     State(app): State<App>,
     caller: Caller,
-    Asked(whose): Asked<MemoryQuery>,
+    Params(whose): Params<MemoryQuery>,
 ) -> Result<Json<MemoryStatus>> {
     let scope = scope(&app, &caller, &whose, MemoryAct::Read).await?;
     Ok(Json(app.engine.memory_status(&caller.actor, &scope).await?.into()))
@@ -70,7 +70,7 @@ pub async fn status(
 pub async fn facts(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<MemoryPageQuery>,
+    Params(asked): Params<MemoryPageQuery>,
 ) -> Result<Json<FactList>> {
     page(&app, &caller, &asked, MemoryKind::Fact).await
 }
@@ -84,8 +84,8 @@ pub async fn facts(
 pub async fn forget_fact(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(whose): Asked<MemoryQuery>,
+    PathName(id): PathName<String>,
+    Params(whose): Params<MemoryQuery>,
 ) -> Result<StatusCode> {
     forget(&app, &caller, &whose, MemoryKind::Fact, &id).await
 }
@@ -98,7 +98,7 @@ pub async fn forget_fact(
 pub async fn arcs(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<MemoryPageQuery>,
+    Params(asked): Params<MemoryPageQuery>,
 ) -> Result<Json<ArcList>> {
     page(&app, &caller, &asked, MemoryKind::Arc).await
 }
@@ -112,8 +112,8 @@ pub async fn arcs(
 pub async fn forget_arc(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(whose): Asked<MemoryQuery>,
+    PathName(id): PathName<String>,
+    Params(whose): Params<MemoryQuery>,
 ) -> Result<StatusCode> {
     forget(&app, &caller, &whose, MemoryKind::Arc, &id).await
 }
@@ -126,7 +126,7 @@ pub async fn forget_arc(
 pub async fn rules(
     State(app): State<App>,
     caller: Caller,
-    Asked(whose): Asked<MemoryQuery>,
+    Params(whose): Params<MemoryQuery>,
 ) -> Result<Json<RuleList>> {
     let owner = scope(&app, &caller, &whose, MemoryAct::Read).await?.owner()?;
     Ok(Json(app.engine.profile(&caller.actor, &owner).await?.into()))
@@ -141,8 +141,8 @@ pub async fn rules(
 pub async fn forget_rule(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(whose): Asked<MemoryQuery>,
+    PathName(id): PathName<String>,
+    Params(whose): Params<MemoryQuery>,
 ) -> Result<StatusCode> {
     let owner = scope(&app, &caller, &whose, MemoryAct::Forget).await?.owner()?;
     app.engine.forget_rule(&caller.actor, &owner, &id).await?;

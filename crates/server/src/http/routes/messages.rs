@@ -12,11 +12,11 @@ use sederunt_core::{Error, SessionId};
 
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::body::{Input, InputAsked};
+use crate::http::body::{Input, InputWithParams};
 use crate::http::error::Result;
 use crate::http::from_agents::chat_response;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Post a message
 ///
@@ -26,15 +26,15 @@ use crate::http::query::Asked;
     post, path = "/api/sessions/{id}/messages", operation_id = "post_message", tag = "talk",
     params(("id" = String, Path, description = "The session"), WaitQuery), request_body = MessageRequest,
     responses(
-        (status = 202, description = "Kept; the answer comes through the log", body = MessageDone),
-        (status = 200, description = "Kept, and answered where that was waited for", body = MessageDone)
+        (status = 202, description = "DefinitionAnswer; the answer comes through the log", body = MessageDone),
+        (status = 200, description = "DefinitionAnswer, and answered where that was waited for", body = MessageDone)
     )
 )]
 pub async fn post(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    input: InputAsked<MessageRequest, WaitQuery>,
+    PathName(id): PathName<SessionId>,
+    input: InputWithParams<MessageRequest, WaitQuery>,
 ) -> Result<(StatusCode, Json<MessageDone>)> {
     let content = input.body.content()?;
     let done = |sequence: u64, triggered| MessageDone {
@@ -75,7 +75,7 @@ pub async fn post(
 pub async fn checkpoint(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<CheckpointRequest>,
 ) -> Result<Json<CheckpointDone>> {
     if input.body.reason.as_deref().is_some_and(|reason| reason != "manual") {
@@ -100,8 +100,8 @@ pub async fn checkpoint(
 pub async fn replay(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(query): Asked<AtSequenceQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(query): Params<AtSequenceQuery>,
 ) -> Result<Json<Replay>> {
     let standing = app.engine.standing(&caller.actor, &id).await?;
     let last = standing.session.head.last_sequence;

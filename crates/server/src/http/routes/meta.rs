@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::http::auth::Caller;
 use crate::http::error::Result;
-use crate::http::query::Asked;
+use crate::http::query::Params;
 use crate::http::{App, JSON, page, spec};
 use crate::metrics;
 
@@ -31,7 +31,7 @@ fn healthy() -> Json<Health> {
     get, path = "/healthz", operation_id = "health", tag = "server", security(()),
     responses((status = 200, description = "It does", body = Health))
 )]
-pub async fn health(Asked(()): Asked<()>) -> Json<Health> {
+pub async fn health(Params(()): Params<()>) -> Json<Health> {
     healthy()
 }
 
@@ -40,7 +40,7 @@ pub async fn health(Asked(()): Asked<()>) -> Json<Health> {
     get, path = "/readyz", operation_id = "ready", tag = "server", security(()),
     responses((status = 200, description = "It can", body = Health))
 )]
-pub async fn ready(State(app): State<App>, Asked(()): Asked<()>) -> Result<Json<Health>> {
+pub async fn ready(State(app): State<App>, Params(()): Params<()>) -> Result<Json<Health>> {
     app.engine.tenant_store().ready().await?;
     Ok(healthy())
 }
@@ -53,7 +53,7 @@ pub async fn ready(State(app): State<App>, Asked(()): Asked<()>) -> Result<Json<
     responses((status = 200, description = "In Prometheus' text format", body = String,
         content_type = "text/plain; version=0.0.4; charset=utf-8"))
 )]
-pub async fn figures(State(app): State<App>, caller: Caller, Asked(()): Asked<()>) -> Result<Response> {
+pub async fn figures(State(app): State<App>, caller: Caller, Params(()): Params<()>) -> Result<Response> {
     if app.local.is_none() && !caller.is_operator {
         return Err(Error::denied("only the operator of this installation may do this").into());
     }
@@ -71,7 +71,7 @@ pub async fn figures(State(app): State<App>, caller: Caller, Asked(()): Asked<()
     get, path = "/openapi.json", operation_id = "openapi", tag = "server", security(()),
     responses((status = 200, description = "The contract", body = Object))
 )]
-pub async fn document(Asked(()): Asked<()>) -> Response {
+pub async fn document(Params(()): Params<()>) -> Response {
     let mut response = spec::document().into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     response
@@ -82,7 +82,7 @@ pub async fn document(Asked(()): Asked<()>) -> Response {
     get, path = "/", operation_id = "home", tag = "server", security(()),
     responses((status = 200, description = "For people", body = String, content_type = "text/html; charset=utf-8"))
 )]
-pub async fn home(State(app): State<App>, Asked(()): Asked<()>) -> Response {
+pub async fn home(State(app): State<App>, Params(()): Params<()>) -> Response {
     let mut response = Html(page::home(&app.about)).into_response();
     let headers = response.headers_mut();
     let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; \

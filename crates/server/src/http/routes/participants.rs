@@ -11,8 +11,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Leave a session
 ///
@@ -26,8 +26,8 @@ use crate::http::query::Asked;
 pub async fn leave(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<SessionId>,
+    Params(()): Params<()>,
 ) -> Result<StatusCode> {
     app.engine.leave(&caller.actor, &id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -42,7 +42,7 @@ pub async fn leave(
 pub async fn come_back(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Nothing>,
 ) -> Result<Json<Session>> {
     Ok(Json(app.talker()?.come_back(&caller.actor, &id, input.key).await?.into()))

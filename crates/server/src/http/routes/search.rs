@@ -7,7 +7,7 @@ use sederunt_api::wire::search::{Hits, SearchQuery};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
-use crate::http::query::Asked;
+use crate::http::query::Params;
 
 /// Search
 ///
@@ -20,7 +20,7 @@ use crate::http::query::Asked;
 pub async fn search(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<SearchQuery>,
+    Params(asked): Params<SearchQuery>,
 ) -> Result<Json<Hits>> {
     let mut hits: Hits = app.engine.search(&caller.actor, &asked.q, asked.after, asked.limit).await?.into();
     if asked.after.is_none() {

@@ -21,8 +21,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Open a session
 ///
@@ -57,7 +57,7 @@ pub async fn open(
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<SessionsQuery>,
+    Params(query): Params<SessionsQuery>,
 ) -> Result<Json<SessionList>> {
     Ok(Json(app.engine.sessions(&caller.actor, query.try_into()?).await?.into()))
 }
@@ -73,8 +73,8 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<SessionId>,
+    Params(()): Params<()>,
 ) -> Result<Json<SessionView>> {
     let session = app.engine.session(&caller.actor, &id).await?;
     Ok(Json(if caller.is_share() {
@@ -96,8 +96,8 @@ pub async fn get(
 pub async fn state(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<SessionId>,
+    Params(()): Params<()>,
 ) -> Result<Json<StateView>> {
     let state = app.engine.state(&caller.actor, &id).await?;
     Ok(Json(if caller.is_share() {
@@ -119,7 +119,7 @@ pub async fn state(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<PatchSession>,
 ) -> Result<Json<Session>> {
     Ok(Json(app.talker()?.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
@@ -137,8 +137,8 @@ pub async fn patch(
 pub async fn delete(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(DeleteQuery { force }): Asked<DeleteQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(DeleteQuery { force }): Params<DeleteQuery>,
 ) -> Result<StatusCode> {
     match force {
         true => app.engine.delete_by_force(&caller.actor, &id).await?,
@@ -159,7 +159,7 @@ pub async fn delete(
 pub async fn transition(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Transition>,
 ) -> Result<Json<Session>> {
     Ok(Json(app.engine.transition(&caller.actor, &id, input.body.into(), input.key).await?.into()))
@@ -174,7 +174,7 @@ pub async fn transition(
 pub async fn retry(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Nothing>,
 ) -> Result<(StatusCode, Json<Session>)> {
     let session = app.engine.retry(&caller.actor, &id, input.key).await?;
@@ -187,12 +187,12 @@ pub async fn retry(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/stop", operation_id = "stop_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
-    responses((status = 200, description = "Asked", body = Session))
+    responses((status = 200, description = "Params", body = Session))
 )]
 pub async fn stop(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Nothing>,
 ) -> Result<Json<Session>> {
     let session = app.engine.stop(&caller.actor, &id, input.key).await?;
@@ -211,7 +211,7 @@ pub async fn stop(
 pub async fn fork(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Fork>,
 ) -> Result<(StatusCode, Json<Session>)> {
     let session = app.engine.fork(&caller.actor, &id, input.body.at_sequence.0, input.key).await?;
@@ -227,8 +227,8 @@ pub async fn fork(
 pub async fn children(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(page): Asked<PageQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(page): Params<PageQuery>,
 ) -> Result<Json<SessionList>> {
     Ok(Json(app.engine.children(&caller.actor, &id, page.limit, page.after).await?.into()))
 }
@@ -248,8 +248,8 @@ pub async fn children(
 pub async fn export(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(query): Asked<ExportQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(query): Params<ExportQuery>,
 ) -> Result<Response> {
     let format = query.format.map_or(ExportFormat::Markdown, Into::into);
     let extent = if query.all { ExportExtent::Everything } else { ExportExtent::Messages };

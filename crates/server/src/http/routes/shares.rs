@@ -12,8 +12,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Share a session
 ///
@@ -26,7 +26,7 @@ use crate::http::query::Asked;
 pub async fn create(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<ShareRequest>,
 ) -> Result<(StatusCode, Json<Share>)> {
     let life = Duration::from_secs(input.body.expires_in);
@@ -45,8 +45,8 @@ pub async fn create(
 pub async fn revoke(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
 ) -> Result<StatusCode> {
     app.engine.revoke_share(&caller.actor, &id).await?;
     Ok(StatusCode::NO_CONTENT)

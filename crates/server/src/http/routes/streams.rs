@@ -11,8 +11,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
 use crate::http::lease::Leased;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 use crate::http::sse;
 
 /// Follow a log
@@ -32,8 +32,8 @@ use crate::http::sse;
 pub async fn session(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(asked): Asked<StreamQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(asked): Params<StreamQuery>,
     Leased(lease): Leased,
     headers: HeaderMap,
 ) -> Result<Response> {
@@ -62,7 +62,7 @@ pub async fn session(
 pub async fn hints(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<HintsQuery>,
+    Params(asked): Params<HintsQuery>,
     lease: Leased,
     headers: HeaderMap,
 ) -> Result<Response> {

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_api::wire::library::{
-    FacetQuery, Kept, KeptList, NewTask, PatchTask, Task, TaskList, TasksQuery,
+use sederunt_api::wire::definitions::{
+    DefinitionAnswer, DefinitionPage, FacetQuery, NewTask, PatchTask, Task, TaskList, TasksQuery,
 };
 use sederunt_api::wire::session::Session;
 use sederunt_api::wire::task::{TaskStanding, Trigger};
@@ -14,8 +14,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Input, Text};
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Define a task
 ///
@@ -28,11 +28,11 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<definitions::Task>>)> {
+) -> Result<(StatusCode, Json<DefinitionAnswer<definitions::Task>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &made.value).await?;
-    Ok((StatusCode::CREATED, Json(Kept::warned(made, warnings))))
+    Ok((StatusCode::CREATED, Json(DefinitionAnswer::warned(made, warnings))))
 }
 
 /// List tasks
@@ -45,8 +45,8 @@ pub async fn create(
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<TasksQuery>,
-) -> Result<Json<KeptList<definitions::Task>>> {
+    Params(query): Params<TasksQuery>,
+) -> Result<Json<DefinitionPage<definitions::Task>>> {
     let FacetQuery { facets, after, limit } = query.into();
     let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
@@ -61,9 +61,9 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
-) -> Result<Json<Kept<definitions::Task>>> {
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
+) -> Result<Json<DefinitionAnswer<definitions::Task>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
@@ -79,12 +79,12 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     text: Text,
-) -> Result<Json<Kept<definitions::Task>>> {
+) -> Result<Json<DefinitionAnswer<definitions::Task>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &changed.value).await?;
-    Ok(Json(Kept::warned(changed, warnings)))
+    Ok(Json(DefinitionAnswer::warned(changed, warnings)))
 }
 
 /// Start a task
@@ -99,7 +99,7 @@ pub async fn patch(
 pub async fn trigger(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<Trigger>,
 ) -> Result<(StatusCode, Json<Session>)> {
     let wish = input.body.input.map(|raw| raw.0);
@@ -118,8 +118,8 @@ pub async fn trigger(
 pub async fn status(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
 ) -> Result<Json<TaskStanding>> {
     Ok(Json(app.engine.task_standing(&caller.actor, &id).await?.into()))
 }

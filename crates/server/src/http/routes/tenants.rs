@@ -18,18 +18,18 @@ use sederunt_core::{CredentialId, Error, TenantId};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
-use crate::http::error::{Refused, Result};
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::error::{RequestError, Result};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Lets only the operator through.
 #[derive(Debug)]
 pub struct AsOperator;
 
 impl<S: Sync> FromRequestParts<S> for AsOperator {
-    type Rejection = Refused;
+    type Rejection = RequestError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestError> {
         if Caller::from_request_parts(parts, state).await?.is_operator {
             return Ok(Self);
         }
@@ -42,7 +42,7 @@ impl<S: Sync> FromRequestParts<S> for AsOperator {
     get, path = "/api/tenants", operation_id = "list_tenants", tag = "operator",
     responses((status = 200, description = "All tenants", body = TenantList))
 )]
-pub async fn list(State(app): State<App>, _: AsOperator, Asked(()): Asked<()>) -> Result<Json<TenantList>> {
+pub async fn list(State(app): State<App>, _: AsOperator, Params(()): Params<()>) -> Result<Json<TenantList>> {
     let tenants = app.engine.operator().tenants().await?;
     Ok(Json(TenantList { items: tenants.into_iter().map(Into::into).collect(), next_cursor: None }))
 }
@@ -72,7 +72,7 @@ pub async fn create(
 pub async fn patch(
     State(app): State<App>,
     _: AsOperator,
-    At(id): At<TenantId>,
+    PathName(id): PathName<TenantId>,
     input: Input<PatchTenant>,
 ) -> Result<Json<Tenant>> {
     Ok(Json(app.engine.operator().suspend_tenant(&id, input.body.suspended).await?.into()))
@@ -87,8 +87,8 @@ pub async fn patch(
 pub async fn delete(
     State(app): State<App>,
     _: AsOperator,
-    At(id): At<TenantId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<TenantId>,
+    Params(()): Params<()>,
 ) -> Result<StatusCode> {
     app.engine.operator().delete_tenant(&id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -103,7 +103,7 @@ pub async fn delete(
 pub async fn create_key(
     State(app): State<App>,
     _: AsOperator,
-    At(id): At<TenantId>,
+    PathName(id): PathName<TenantId>,
     input: Input<NewKey>,
 ) -> Result<(StatusCode, Json<CreatedKey>)> {
     let owner = owner_of(&app, id).await?;
@@ -120,8 +120,8 @@ pub async fn create_key(
 pub async fn keys(
     State(app): State<App>,
     _: AsOperator,
-    At(id): At<TenantId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<TenantId>,
+    Params(()): Params<()>,
 ) -> Result<Json<KeyList>> {
     let owner = owner_of(&app, id).await?;
     let keys = app.engine.keys(&owner).await?;
@@ -137,8 +137,8 @@ pub async fn keys(
 pub async fn revoke_key(
     State(app): State<App>,
     _: AsOperator,
-    At((id, key)): At<(TenantId, CredentialId)>,
-    Asked(()): Asked<()>,
+    PathName((id, key)): PathName<(TenantId, CredentialId)>,
+    Params(()): Params<()>,
 ) -> Result<StatusCode> {
     let owner = owner_of(&app, id).await?;
     app.engine.revoke_key(&owner, &key).await?;

@@ -19,10 +19,10 @@ use sederunt_core::{Error, SessionId};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Input, Text};
-use crate::http::error::{Refused, Result};
+use crate::http::error::{RequestError, Result};
 use crate::http::from_agents::end_done;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 use sederunt_api::wire::talk::AtSequenceQuery;
 
 /// List conversations
@@ -35,7 +35,7 @@ use sederunt_api::wire::talk::AtSequenceQuery;
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<ThreadsQuery>,
+    Params(asked): Params<ThreadsQuery>,
 ) -> Result<Json<ThreadList>> {
     let query = SessionQuery {
         inactive: Some(false),
@@ -61,8 +61,8 @@ pub async fn list(
 pub async fn history(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(query): Asked<HistoryQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(query): Params<HistoryQuery>,
 ) -> Result<Json<History>> {
     let session = match app.engine.session(&caller.actor, &id).await {
         Ok(session) => session,
@@ -82,8 +82,8 @@ pub async fn history(
 pub async fn state(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(query): Asked<AtSequenceQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(query): Params<AtSequenceQuery>,
 ) -> Result<Json<ThreadState>> {
     let standing = app.engine.standing(&caller.actor, &id).await?;
     let last = standing.session.head.last_sequence;
@@ -104,8 +104,8 @@ pub async fn state(
 pub async fn status(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<SessionId>,
+    Params(()): Params<()>,
 ) -> Result<Json<ThreadStatus>> {
     match app.engine.standing(&caller.actor, &id).await {
         Ok(standing) => Ok(Json(standing.into())),
@@ -132,7 +132,7 @@ pub async fn status(
 pub async fn end(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     body: Text,
 ) -> Result<Json<EndDone>> {
     // Nothing, `null` and `{}` all mean: no rating.
@@ -173,7 +173,7 @@ pub async fn end(
 pub async fn rate(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<RateRequest>,
 ) -> Result<Json<RateDone>> {
     let asked = input.body;
@@ -195,7 +195,7 @@ pub async fn rate(
             Ok(captured) => captured.into(),
             Err(error) => {
                 tracing::warn!(target: "sederunt::feedback", code = error.code(), %error, "a comment on a sitting could not be written; the caller was told, and the sitting is ended");
-                CaptureDone::refused(Refused::from(error).message())
+                CaptureDone::refused(RequestError::from(error).message())
             }
         }),
         None => None,
@@ -215,8 +215,8 @@ pub async fn rate(
 pub async fn ratings(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<SessionId>,
+    Params(()): Params<()>,
 ) -> Result<Json<RatingList>> {
     Ok(Json(app.engine.ratings(&caller.actor, &id).await?.into()))
 }

@@ -10,8 +10,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Make a user
 #[utoipa::path(
@@ -35,7 +35,7 @@ pub async fn create(
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(page): Asked<UsersQuery>,
+    Params(page): Params<UsersQuery>,
 ) -> Result<Json<UserList>> {
     let users = app.engine.users(&caller.actor, page.after.as_deref(), page.limit).await?;
     let next_cursor = users.last().filter(|_| users.len() == page.limit).map(|user| user.id.to_string());
@@ -51,8 +51,8 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<UserId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<UserId>,
+    Params(()): Params<()>,
 ) -> Result<Json<User>> {
     Ok(Json(app.engine.user(&caller.actor, &id).await?.into()))
 }
@@ -68,7 +68,7 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<UserId>,
+    PathName(id): PathName<UserId>,
     input: Input<PatchUser>,
 ) -> Result<Json<User>> {
     Ok(Json(app.engine.update_user(&caller.actor, &id, input.body.into()).await?.into()))
@@ -83,7 +83,7 @@ pub async fn patch(
 pub async fn link(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<UserId>,
+    PathName(id): PathName<UserId>,
     input: Input<Identity>,
 ) -> Result<Json<User>> {
     Ok(Json(app.engine.link_identity(&caller.actor, &id, input.body.into(), input.key).await?.into()))
@@ -100,7 +100,7 @@ pub async fn link(
 pub async fn merge(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<UserId>,
+    PathName(id): PathName<UserId>,
     input: Input<Merge>,
 ) -> Result<Json<User>> {
     let into = UserId::parse(&input.body.into)?;

@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use sederunt_api::wire::library::{DefinitionsQuery, FacetQuery, NewView, PatchView, View, ViewList};
+use sederunt_api::wire::definitions::{DefinitionsQuery, FacetQuery, NewView, PatchView, View, ViewList};
 use sederunt_api::wire::people::{PersonalLink, PersonalLinkRequest};
 use sederunt_api::wire::session::ShareQuery;
 use sederunt_api::wire::view::{
-    Accepted, AnswerList, AnswersQuery, AskedView, KeptView, KeptViews, Lead, Submit, ViewView,
+    Accepted, AnswerList, AnswersQuery, AskedView, Lead, Submit, ViewView, WholeView, WholeViewPage,
 };
 use sederunt_core::definitions::{self, read};
 use sederunt_core::engine::{Submission, ViewDisplay};
@@ -21,8 +21,8 @@ use sederunt_core::{Error, SessionId, limits};
 use crate::http::auth::Caller;
 use crate::http::body::{Input, Text};
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 use crate::http::{App, form};
 
 /// Define or publish a view
@@ -37,7 +37,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<KeptView>)> {
+) -> Result<(StatusCode, Json<WholeView>)> {
     let (publisher, body) = publisher(&text.json())?;
     let (id, wish) = read::<definitions::View>(&body)?;
     let made = match publisher {
@@ -45,7 +45,7 @@ pub async fn create(
         Some((session, epoch)) => {
             let made =
                 app.engine.publish(&caller.actor, &session, epoch, id.as_deref(), wish, text.key).await?;
-            KeptView::published(made, &app.about.base_url)
+            WholeView::published(made, &app.about.base_url)
         }
     };
     Ok((StatusCode::CREATED, Json(made)))
@@ -64,7 +64,7 @@ pub async fn create(
 pub async fn share(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<PersonalLinkRequest>,
 ) -> Result<(StatusCode, Json<PersonalLink>)> {
     let user = UserId::parse(&input.body.user_id)?;
@@ -108,8 +108,8 @@ fn publisher(
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<DefinitionsQuery>,
-) -> Result<Json<KeptViews>> {
+    Params(query): Params<DefinitionsQuery>,
+) -> Result<Json<WholeViewPage>> {
     let FacetQuery { facets, after, limit } = query.into();
     let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
@@ -127,8 +127,8 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
     headers: HeaderMap,
 ) -> Result<Response> {
     let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
@@ -147,11 +147,11 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     text: Text,
-) -> Result<Json<KeptView>> {
+) -> Result<Json<WholeView>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
-    Ok(Json(KeptView::from(changed)))
+    Ok(Json(WholeView::from(changed)))
 }
 
 /// List the answers to a view
@@ -165,8 +165,8 @@ pub async fn patch(
 pub async fn answers(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(asked): Asked<AnswersQuery>,
+    PathName(id): PathName<String>,
+    Params(asked): Params<AnswersQuery>,
 ) -> Result<Json<AnswerList>> {
     Ok(Json(app.engine.answers(&caller.actor, &id, asked.after.unwrap_or(0), asked.limit).await?.into()))
 }
@@ -182,7 +182,7 @@ pub async fn answers(
 pub async fn lead(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<Lead>,
 ) -> Result<Response> {
     app.counters.lead(&caller)?;
@@ -205,7 +205,7 @@ pub async fn lead(
 pub async fn submit(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     headers: HeaderMap,
     input: Input<Submit>,
 ) -> Result<Response> {
@@ -229,8 +229,8 @@ pub async fn submit(
 pub async fn page(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
     headers: HeaderMap,
 ) -> Result<Response> {
     let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
@@ -248,7 +248,7 @@ pub async fn page(
     get, path = "/assets/view-form.js", operation_id = "view_form_script", tag = "library", security(()),
     responses((status = 200, description = "A script", body = String, content_type = "text/javascript; charset=utf-8"))
 )]
-pub async fn script(Asked(()): Asked<()>) -> Response {
+pub async fn script(Params(()): Params<()>) -> Response {
     form::asset(form::SCRIPT, "text/javascript; charset=utf-8")
 }
 
@@ -257,7 +257,7 @@ pub async fn script(Asked(()): Asked<()>) -> Response {
     get, path = "/assets/view-form.css", operation_id = "view_form_style", tag = "library", security(()),
     responses((status = 200, description = "A style sheet", body = String, content_type = "text/css; charset=utf-8"))
 )]
-pub async fn style(Asked(()): Asked<()>) -> Response {
+pub async fn style(Params(()): Params<()>) -> Response {
     form::asset(form::STYLE, "text/css; charset=utf-8")
 }
 

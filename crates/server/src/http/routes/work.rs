@@ -17,7 +17,7 @@ use sederunt_core::work::{ClaimRequest as ClaimOf, ClaimedRun, Settle, needs_bri
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
+use crate::http::path::PathName;
 use crate::http::{App, Phase};
 
 /// Claim work
@@ -87,7 +87,7 @@ const TURN: Duration = Duration::from_secs(1);
 pub async fn heartbeat(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<HeartbeatRequest>,
 ) -> Result<Json<Heartbeat>> {
     let lease = input.body.lease_ms.map(Duration::from_millis);
@@ -107,7 +107,7 @@ pub async fn heartbeat(
 pub async fn complete(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Complete>,
 ) -> Result<Json<Session>> {
     settle(&app, &caller, &id, input.body.into_core(), input.key).await
@@ -122,7 +122,7 @@ pub async fn complete(
 pub async fn fail(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Fail>,
 ) -> Result<Json<Session>> {
     settle(&app, &caller, &id, input.body.into_core(), input.key).await
@@ -139,7 +139,7 @@ pub async fn fail(
 pub async fn pause(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Yield>,
 ) -> Result<Json<Session>> {
     settle(&app, &caller, &id, input.body.into_core()?, input.key).await
@@ -166,7 +166,7 @@ async fn settle(
 pub async fn delta(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Delta>,
 ) -> Result<StatusCode> {
     app.engine.delta(&caller.actor, &id, input.body.epoch.0, &input.body.text).await?;

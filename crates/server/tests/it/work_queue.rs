@@ -3,25 +3,25 @@
 use sederunt_core::access::Role;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, Guest, House, on_every_store};
+use crate::server::{Caller, StoreKind, TestServer, on_every_store};
 use crate::tasks::{claim, complete, judged, stage, trigger};
 
 on_every_store!(work_moves_through_the_buckets_of_its_people, a_queue_is_a_persons,);
 
-async fn counts(who: &Guest<'_>) -> [u64; 5] {
+async fn counts(who: &Caller<'_>) -> [u64; 5] {
     let counts = who.get("/api/today/work-queue-counts?tz=Europe/London").await.expect(200).body;
     ["needs_me", "running", "delegatable", "failed", "done_today"].map(|name| counts[name].as_u64().unwrap())
 }
 
-async fn bucket(who: &Guest<'_>, name: &str) -> Vec<Value> {
+async fn bucket(who: &Caller<'_>, name: &str) -> Vec<Value> {
     let page = who.get(&format!("/api/today/{name}")).await.expect(200).body;
     page["items"].as_array().unwrap().clone()
 }
 
-async fn work_moves_through_the_buckets_of_its_people(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
-    let (ada, bob) = (house.key(Role::Member, "ada").await, house.key(Role::Member, "bob").await);
+async fn work_moves_through_the_buckets_of_its_people(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
+    let (ada, bob) = (server.key(Role::Member, "ada").await, server.key(Role::Member, "bob").await);
     stage(&owner).await;
     owner.post("/api/tasks", judged()).await.expect(201);
     assert_eq!(counts(&ada).await, [0, 0, 1, 0, 0]);
@@ -52,10 +52,10 @@ async fn work_moves_through_the_buckets_of_its_people(ground: Ground) {
     assert_eq!(counts(&bob).await, [0; 5], "nothing is on the tasks of somebody else");
 }
 
-async fn a_queue_is_a_persons(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "").await;
-    let (guest, worker) = (house.key(Role::Guest, "eve").await, house.key(Role::Worker, "").await);
+async fn a_queue_is_a_persons(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "").await;
+    let (guest, worker) = (server.key(Role::Guest, "eve").await, server.key(Role::Worker, "").await);
     for caller in [&guest, &worker] {
         caller.get("/api/today/work-queue-counts").await.refused(403, "denied");
         caller.get("/api/today/running").await.refused(403, "denied");

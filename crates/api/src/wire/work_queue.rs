@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::approval::Approval;
-use super::library::{Kept, Task};
+use super::definitions::{DefinitionAnswer, Task};
 use super::session::Session;
 use crate::query::params;
 
@@ -41,7 +41,7 @@ pub struct QueueItem {
     pub approval: Option<Approval>,
     pub session: Option<Session>,
     #[schema(value_type = Option<Task>)]
-    pub task: Option<Kept<core::Task>>,
+    pub task: Option<DefinitionAnswer<core::Task>>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]

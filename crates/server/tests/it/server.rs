@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
-use sederunt_api::client::{Client, EventStream, Message};
+use sederunt_api::client::{Client, EventStream, StreamMessage};
 use sederunt_core::access::{Actor, Role};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, NewKey, Settings};
@@ -26,29 +26,29 @@ use tokio::task::JoinHandle;
 /// Nothing in these tests takes longer than this unless something hangs.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The operator's key of every house.
+/// The operator's key of every server.
 pub const OPERATOR: &str = "operator-key-of-the-tests";
 
-/// Where a house keeps its things.
+/// The kind of store under a server.
 #[derive(Clone, Copy, Debug)]
-pub enum Ground {
+pub enum StoreKind {
     Memory,
     File,
     Postgres,
 }
 
 /// A running server.
-pub struct House {
+pub struct TestServer {
     pub engine: Engine,
     pub clock: Arc<SystemClock>,
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     ended: Option<JoinHandle<()>>,
-    keeps: Keeps,
+    resources: StoreResources,
 }
 
-/// What a house's store is made of.
-enum Keeps {
+/// What a server's store lies in, so that it can be reached from outside and removed.
+enum StoreResources {
     Memory,
     File(tempfile::TempDir),
     Postgres { url: String, schema: String },
@@ -85,42 +85,45 @@ impl Answer {
     }
 }
 
-impl House {
+impl TestServer {
     /// A server without authentication.
-    pub async fn local(ground: Ground) -> Self {
-        Self::open(ground, |_| {}).await
+    pub async fn local(store_kind: StoreKind) -> Self {
+        Self::open(store_kind, |_| {}).await
     }
 
     /// A server that asks for keys.
-    pub async fn keyed(ground: Ground) -> Self {
-        Self::open(ground, |config| config.auth = Auth::Keys).await
+    pub async fn keyed(store_kind: StoreKind) -> Self {
+        Self::open(store_kind, |config| config.auth = Auth::Keys).await
     }
 
-    pub async fn open(ground: Ground, configure: impl FnOnce(&mut ServerConfig)) -> Self {
-        Self::open_over(ground, |_, config| configure(config)).await
+    pub async fn open(store_kind: StoreKind, configure: impl FnOnce(&mut ServerConfig)) -> Self {
+        Self::open_over(store_kind, |_, config| configure(config)).await
     }
 
     /// A server whose configuration needs to know its engine.
-    pub async fn open_over(ground: Ground, configure: impl FnOnce(&Engine, &mut ServerConfig)) -> Self {
-        Self::open_with(ground, QuotaSettings::default(), configure).await
+    pub async fn open_over(
+        store_kind: StoreKind,
+        configure: impl FnOnce(&Engine, &mut ServerConfig),
+    ) -> Self {
+        Self::open_with(store_kind, QuotaSettings::default(), configure).await
     }
 
     /// A server whose tenants have these quotas.
     pub async fn open_with(
-        ground: Ground,
+        store_kind: StoreKind,
         quotas: QuotaSettings,
         configure: impl FnOnce(&Engine, &mut ServerConfig),
     ) -> Self {
         let clock = Arc::new(SystemClock::default());
         let hub = Arc::new(Hub::default());
-        let (store, keeps): (Arc<dyn Store>, _) = match ground {
-            Ground::Memory => (sqlite(Place::Memory, &clock, &hub), Keeps::Memory),
-            Ground::File => {
+        let (store, resources): (Arc<dyn Store>, _) = match store_kind {
+            StoreKind::Memory => (sqlite(Place::Memory, &clock, &hub), StoreResources::Memory),
+            StoreKind::File => {
                 let directory = tempfile::tempdir().unwrap();
                 let place = Place::Directory(directory.path().join("store"));
-                (sqlite(place, &clock, &hub), Keeps::File(directory))
+                (sqlite(place, &clock, &hub), StoreResources::File(directory))
             }
-            Ground::Postgres => postgres(&clock, &hub).await,
+            StoreKind::Postgres => postgres(&clock, &hub).await,
         };
         let (time, heard) = (clock.clone(), hub.clone());
         let private = move || Ok(sqlite(Place::Memory, &time, &heard));
@@ -147,7 +150,7 @@ impl House {
         let ended = tokio::spawn(server.run(async {
             let _ = stopped.await;
         }));
-        Self { engine, clock, address, stop: Some(stop), ended: Some(ended), keeps }
+        Self { engine, clock, address, stop: Some(stop), ended: Some(ended), resources }
     }
 
     /// Tells the server to stop; the handle ends when it has.
@@ -157,16 +160,16 @@ impl House {
     }
 
     /// Calls as whoever is on this machine.
-    pub fn anyone(&self) -> Guest<'_> {
-        Guest { house: self, headers: Vec::new() }
+    pub fn anyone(&self) -> Caller<'_> {
+        Caller { server: self, headers: Vec::new() }
     }
 
-    pub fn operator(&self) -> Guest<'_> {
+    pub fn operator(&self) -> Caller<'_> {
         self.anyone().with("authorization", &format!("Bearer {OPERATOR}"))
     }
 
     /// Calls with a new key.
-    pub async fn key(&self, role: Role, user: &str) -> Guest<'_> {
+    pub async fn key(&self, role: Role, user: &str) -> Caller<'_> {
         let (secret, _) = self
             .new_key(NewKey {
                 role: Some(role),
@@ -185,14 +188,14 @@ impl House {
 
     /// Takes rows out of every log, behind the back of the store.
     pub async fn lose_events(&self, first: i64, last: i64) {
-        match &self.keeps {
-            Keeps::Memory => panic!("nobody else reaches a store in memory"),
-            Keeps::File(directory) => {
+        match &self.resources {
+            StoreResources::Memory => panic!("nobody else reaches a store in memory"),
+            StoreResources::File(directory) => {
                 let db = rusqlite::Connection::open(directory.path().join("store/threads.sqlite3")).unwrap();
                 let cut = "DELETE FROM events WHERE k & 0xffffffff BETWEEN ?1 AND ?2";
                 db.execute(cut, [first, last]).unwrap();
             }
-            Keeps::Postgres { url, schema } => {
+            StoreResources::Postgres { url, schema } => {
                 let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
                 let connection = tokio::spawn(connection);
                 let cut = format!("DELETE FROM {schema}.events WHERE seq BETWEEN $1 AND $2");
@@ -205,15 +208,15 @@ impl House {
 
     /// Whether a text stands anywhere in the store, as it is on disk.
     pub async fn keeps_text(&self, text: &str) -> bool {
-        match &self.keeps {
-            Keeps::Memory => panic!("nobody else reaches a store in memory"),
-            Keeps::File(directory) => {
+        match &self.resources {
+            StoreResources::Memory => panic!("nobody else reaches a store in memory"),
+            StoreResources::File(directory) => {
                 let files = std::fs::read_dir(directory.path().join("store")).unwrap();
                 files
                     .map(|file| std::fs::read(file.unwrap().path()).unwrap_or_default())
                     .any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
             }
-            Keeps::Postgres { url, schema } => {
+            StoreResources::Postgres { url, schema } => {
                 let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
                 let connection = tokio::spawn(connection);
                 let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1";
@@ -231,12 +234,12 @@ impl House {
         }
     }
 
-    pub fn bearer(&self, secret: &str) -> Guest<'_> {
+    pub fn bearer(&self, secret: &str) -> Caller<'_> {
         self.anyone().with("authorization", &format!("Bearer {secret}"))
     }
 }
 
-impl Drop for House {
+impl Drop for TestServer {
     fn drop(&mut self) {
         if let Some(ended) = &self.ended {
             ended.abort();
@@ -249,7 +252,7 @@ fn sqlite(place: Place, clock: &Arc<SystemClock>, hub: &Arc<Hub>) -> Arc<dyn Sto
 }
 
 /// A schema of its own in the database of the run.
-async fn postgres(clock: &Arc<SystemClock>, hub: &Arc<Hub>) -> (Arc<dyn Store>, Keeps) {
+async fn postgres(clock: &Arc<SystemClock>, hub: &Arc<Hub>) -> (Arc<dyn Store>, StoreResources) {
     let url = std::env::var("SEDERUNT_TEST_POSTGRES").unwrap_or_else(|_| {
         panic!("SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres")
     });
@@ -260,17 +263,17 @@ async fn postgres(clock: &Arc<SystemClock>, hub: &Arc<Hub>) -> (Arc<dyn Store>, 
         pool_size: 4,
         ..PostgresOptions::new(url.clone(), hub.clone())
     };
-    (PostgresStore::open(options).await.unwrap(), Keeps::Postgres { url, schema })
+    (PostgresStore::open(options).await.unwrap(), StoreResources::Postgres { url, schema })
 }
 
-/// Somebody who calls, with the headers that say who it is.
+/// A caller, with the headers that say who it is.
 #[derive(Clone)]
-pub struct Guest<'a> {
-    house: &'a House,
+pub struct Caller<'a> {
+    server: &'a TestServer,
     headers: Vec<(String, String)>,
 }
 
-impl Guest<'_> {
+impl Caller<'_> {
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -298,7 +301,7 @@ impl Guest<'_> {
 
     pub async fn send(&self, method: Method, path: &str, body: Option<String>) -> Answer {
         let mut request =
-            reqwest::Client::new().request(method, format!("http://{}{path}", self.house.address));
+            reqwest::Client::new().request(method, format!("http://{}{path}", self.server.address));
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
@@ -318,7 +321,7 @@ impl Guest<'_> {
     /// What is answered at once; what would follow is not waited for.
     pub async fn status_of(&self, method: Method, path: &str) -> Answer {
         let mut request =
-            reqwest::Client::new().request(method, format!("http://{}{path}", self.house.address));
+            reqwest::Client::new().request(method, format!("http://{}{path}", self.server.address));
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
@@ -342,7 +345,7 @@ impl Guest<'_> {
     pub async fn follow(&self, path: &str) -> Follower {
         let bearer = self.headers.iter().find(|(name, _)| name == "authorization");
         let key = bearer.map(|(_, value)| value.trim_start_matches("Bearer ").to_owned());
-        let client = Client::new(&format!("http://{}", self.house.address), key).unwrap();
+        let client = Client::new(&format!("http://{}", self.server.address), key).unwrap();
         let last_seen = self.headers.iter().find(|(name, _)| name == "last-event-id");
         Follower(within(client.stream(path, last_seen.map(|(_, id)| id.as_str()))).await.unwrap())
     }
@@ -353,7 +356,7 @@ pub struct Follower(EventStream);
 
 impl Follower {
     /// The next event; `None` when the stream has ended.
-    pub async fn next(&mut self) -> Option<Message> {
+    pub async fn next(&mut self) -> Option<StreamMessage> {
         within(self.0.next()).await.ok().flatten()
     }
 
@@ -421,11 +424,11 @@ pub async fn until(what: &str, holds: impl Fn() -> bool) {
 
 /// Makes a test of each function on one store.
 macro_rules! on_store {
-    ($module:ident, $ground:ident: $($name:ident),+) => {
+    ($module:ident, $store_kind:ident: $($name:ident),+) => {
         mod $module {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                super::$name(crate::house::Ground::$ground).await;
+                super::$name(crate::server::StoreKind::$store_kind).await;
             })+
         }
     };
@@ -435,9 +438,9 @@ pub(crate) use on_store;
 /// Makes a test of each function on each store.
 macro_rules! on_every_store {
     ($($name:ident),+ $(,)?) => {
-        crate::house::on_store!(in_memory, Memory: $($name),+);
-        crate::house::on_store!(on_postgres, Postgres: $($name),+);
-        crate::house::on_store!(on_file, File: $($name),+);
+        crate::server::on_store!(in_memory, Memory: $($name),+);
+        crate::server::on_store!(on_postgres, Postgres: $($name),+);
+        crate::server::on_store!(on_file, File: $($name),+);
     };
 }
 pub(crate) use on_every_store;

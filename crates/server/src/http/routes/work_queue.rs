@@ -2,14 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use sederunt_api::wire::today::{BucketQuery, QueueCounts, QueueList, ZoneQuery};
+use sederunt_api::wire::work_queue::{BucketQuery, QueueCounts, QueueList, ZoneQuery};
 use sederunt_core::work::queue::Bucket;
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Count the work queue
 ///
@@ -23,7 +23,7 @@ use crate::http::query::Asked;
 pub async fn counts(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<ZoneQuery>,
+    Params(query): Params<ZoneQuery>,
 ) -> Result<Json<QueueCounts>> {
     Ok(Json(app.engine.queue_counts(&caller.actor, query.zone.as_deref()).await?.into()))
 }
@@ -41,8 +41,8 @@ pub async fn counts(
 pub async fn bucket(
     State(app): State<App>,
     caller: Caller,
-    At(bucket): At<Bucket>,
-    Asked(asked): Asked<BucketQuery>,
+    PathName(bucket): PathName<Bucket>,
+    Params(asked): Params<BucketQuery>,
 ) -> Result<Json<QueueList>> {
     let BucketQuery { zone, after, limit } = asked;
     let page = app.engine.queue(&caller.actor, bucket, zone.as_deref(), after, limit).await?;

@@ -25,7 +25,7 @@ use crate::query::params;
 
 /// A definition with what the store knows of it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Kept<T> {
+pub struct DefinitionAnswer<T> {
     pub id: String,
     #[serde(flatten)]
     pub value: T,
@@ -38,14 +38,14 @@ pub struct Kept<T> {
     pub warnings: Vec<String>,
 }
 
-impl<T> Kept<T> {
+impl<T> DefinitionAnswer<T> {
     /// What was just defined or changed, with what this server says against it.
     pub fn warned(defined: StoredDefinition<T>, warnings: Vec<String>) -> Self {
         Self { warnings, ..defined.into() }
     }
 }
 
-impl<T> From<StoredDefinition<T>> for Kept<T> {
+impl<T> From<StoredDefinition<T>> for DefinitionAnswer<T> {
     fn from(defined: StoredDefinition<T>) -> Self {
         Self {
             id: defined.id.into(),
@@ -61,12 +61,12 @@ impl<T> From<StoredDefinition<T>> for Kept<T> {
 
 /// A page of definitions, newest first.
 #[derive(Clone, Debug, Serialize)]
-pub struct KeptList<T> {
-    pub items: Vec<Kept<T>>,
+pub struct DefinitionPage<T> {
+    pub items: Vec<DefinitionAnswer<T>>,
     pub next_cursor: Option<String>,
 }
 
-impl<T> From<Page<StoredDefinition<T>, i64>> for KeptList<T> {
+impl<T> From<Page<StoredDefinition<T>, i64>> for DefinitionPage<T> {
     fn from(page: Page<StoredDefinition<T>, i64>) -> Self {
         Self {
             items: page.items.into_iter().map(Into::into).collect(),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn kept<T: Definition>(value: T) -> Value {
-        let kept = Kept {
+        let kept = DefinitionAnswer {
             id: "x".into(),
             value,
             version: 1,

@@ -18,7 +18,7 @@ use sederunt_core::Error;
 
 use super::App;
 use super::auth::Caller;
-use super::error::Refused;
+use super::error::RequestError;
 use super::form;
 use super::missing;
 use super::request_id::{self, RequestId};
@@ -38,7 +38,7 @@ const FORMS: [&str; 2] = ["/api/views/{id}/submit-interaction", "/api/views/{id}
 /// The one page that people are sent to: its refusals are pages too.
 const VIEW_PAGE: &str = "/views/{id}";
 
-pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
+pub async fn around_every_route(State(app): State<App>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let (mut head, body) = request.into_parts();
     let id = request_id::of(&head.headers);
@@ -58,15 +58,17 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
             caller = admitted;
             match AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind().await {
                 Ok(response) => response,
-                Err(panic) => Refused::from(Error::internal(panic_text(&*panic))).into_response(),
+                Err(panic) => RequestError::from(Error::internal(panic_text(&*panic))).into_response(),
             }
         }
     };
     let id_text = id.to_str().unwrap_or_default();
-    if let Some(refused) = response.extensions_mut().remove::<Arc<Refused>>() {
+    if let Some(refused) = response.extensions_mut().remove::<Arc<RequestError>>() {
         refused.log(id_text, route);
         response = match (&*refused, missing::sentence(route, uri.path())) {
-            (Refused::Core(Error::NotFound), Some(sentence)) => Refused::Missing(sentence).envelope(id_text),
+            (RequestError::Core(Error::NotFound), Some(sentence)) => {
+                RequestError::Missing(sentence).envelope(id_text)
+            }
             (refused, _) => refused.envelope(id_text),
         };
         if route == VIEW_PAGE {
@@ -109,9 +111,9 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
 }
 
 /// Lets a request through to its route, with its caller if the route needs one.
-async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, Refused> {
+async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, RequestError> {
     if head.version == Version::HTTP_11 && head.headers.get_all(header::HOST).iter().count() != 1 {
-        return Err(Refused::Host);
+        return Err(RequestError::Host);
     }
     if let Some(names) = &app.local {
         names.check(&head.method, &head.uri, &head.headers)?;
@@ -155,7 +157,7 @@ pub fn tells_health(path: &str) -> bool {
 /// The answer to a request when the server has no room.
 pub fn overloaded(request: &Request) -> Response {
     let id = request_id::of(request.headers());
-    let refused = Refused::from(Error::unavailable(std::io::Error::other("all connections are busy")));
+    let refused = RequestError::from(Error::unavailable(std::io::Error::other("all connections are busy")));
     let mut response = refused.envelope(id.to_str().unwrap_or_default());
     let headers = response.headers_mut();
     headers.insert(HeaderName::from_static(request_id::X_REQUEST_ID), id);
@@ -164,15 +166,15 @@ pub fn overloaded(request: &Request) -> Response {
 }
 
 /// A refusal as a page, with the headers of the JSON answer.
-fn as_page(refused: &Refused, has_link: bool, envelope: Response) -> Response {
+fn as_page(refused: &RequestError, has_link: bool, envelope: Response) -> Response {
     let (mut head, _) = envelope.into_parts();
     let message = match refused {
-        Refused::Core(Error::Unauthenticated(_)) if !has_link => {
+        RequestError::Core(Error::Unauthenticated(_)) if !has_link => {
             "This form is for people who are known here, and a browser cannot say who you are. \
              Ask an owner for a personal link to it."
                 .to_owned()
         }
-        Refused::Core(Error::Unauthenticated(_) | Error::NotFound) => {
+        RequestError::Core(Error::Unauthenticated(_) | Error::NotFound) => {
             "The link is unknown, expired or revoked.".to_owned()
         }
         refused => refused.message(),
@@ -226,7 +228,7 @@ mod tests {
         let app = app(&ServerConfig::default());
         let router: Router = Router::new()
             .route("/healthz", get(async || -> &'static str { panic!("a secret in a panic") }))
-            .layer(from_fn_with_state(app.clone(), gate));
+            .layer(from_fn_with_state(app.clone(), around_every_route));
         let request = Request::get("/healthz").header("host", "127.0.0.1:7070").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.status(), 500);
@@ -243,7 +245,7 @@ mod tests {
         let app = app(&ServerConfig { auth: Auth::Keys, rates, ..ServerConfig::default() });
         let router: Router = Router::new()
             .route("/api/sessions", get(async || "never reached"))
-            .layer(from_fn_with_state(app.clone(), gate));
+            .layer(from_fn_with_state(app.clone(), around_every_route));
         let mut statuses = Vec::new();
         for n in 0..40 {
             let request = Request::get("/api/sessions")

@@ -11,7 +11,7 @@ use sederunt_core::access::Role;
 use sederunt_core::limits;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     what_is_defined_is_shown_listed_and_changed,
@@ -70,9 +70,9 @@ fn holds(whole: &Value, part: &Value) -> bool {
     }
 }
 
-async fn what_is_defined_is_shown_listed_and_changed(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn what_is_defined_is_shown_listed_and_changed(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     for (path, wish, patch, field, value) in nouns() {
         let made = owner.post(path, wish.clone()).await.expect(201).body;
         assert!(holds(&made, &wish), "{made} does not hold {wish}");
@@ -95,9 +95,9 @@ async fn what_is_defined_is_shown_listed_and_changed(ground: Ground) {
     assert_eq!((lochs["items"].as_array().unwrap().len(), &lochs["items"][0]["id"]), (1, &json!(drawn)));
 }
 
-async fn what_does_not_fit_is_refused_with_its_path(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn what_does_not_fit_is_refused_with_its_path(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let option = |extra: Value| {
         let mut option = json!({"value": "v"});
         option.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -152,11 +152,11 @@ async fn what_does_not_fit_is_refused_with_its_path(ground: Ground) {
     assert_eq!(owner.get("/api/entities").await.expect(200).body["items"], json!([]), "nothing was written");
 }
 
-async fn owners_define_and_others_read(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "").await;
-    let (member, worker) = (house.key(Role::Member, "ada").await, house.key(Role::Worker, "").await);
-    let guest = house.key(Role::Guest, "bob").await;
+async fn owners_define_and_others_read(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "").await;
+    let (member, worker) = (server.key(Role::Member, "ada").await, server.key(Role::Worker, "").await);
+    let guest = server.key(Role::Guest, "bob").await;
     for (path, wish, ..) in nouns() {
         let id = owner.post(path, wish.clone()).await.expect(201).id();
         for reader in [&member, &worker] {
@@ -174,20 +174,20 @@ async fn owners_define_and_others_read(ground: Ground) {
     }
 }
 
-async fn a_repeat_defines_once(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone().with("idempotency-key", "k-1");
+async fn a_repeat_defines_once(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone().with("idempotency-key", "k-1");
     let wish = json!({"type_slug": "city", "title": "Oban"});
     let first = owner.post("/api/entities", wish.clone()).await.expect(201).body;
     assert_eq!(owner.post("/api/entities", wish).await.expect(201).body, first);
     owner.post("/api/entities", json!({"type_slug": "x"})).await.refused(422, "idempotency_mismatch");
-    let list = house.anyone().get("/api/entities").await.expect(200).body;
+    let list = server.anyone().get("/api/entities").await.expect(200).body;
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
 }
 
-async fn a_list_goes_on_where_it_ended(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_list_goes_on_where_it_ended(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     for n in 0..5 {
         owner.post("/api/entities", json!({"id": format!("e{n}"), "type_slug": "x"})).await.expect(201);
     }
@@ -205,9 +205,9 @@ async fn a_list_goes_on_where_it_ended(ground: Ground) {
     assert_eq!(seen, ["e4", "e3", "e2", "e1", "e0"]);
 }
 
-async fn a_bundle_goes_from_one_tenant_to_another_whole(ground: Ground) {
-    let house = House::local(ground).await;
-    let (owner, operator) = (house.anyone(), house.operator());
+async fn a_bundle_goes_from_one_tenant_to_another_whole(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let (owner, operator) = (server.anyone(), server.operator());
     for (path, wish, ..) in nouns() {
         owner.post(path, wish).await.expect(201);
     }
@@ -231,9 +231,9 @@ async fn a_bundle_goes_from_one_tenant_to_another_whole(ground: Ground) {
     assert_eq!((&task["id"], &task["version"]), (&json!("t-1"), &json!(1)), "what is the same is left alone");
 }
 
-async fn a_bundle_lands_whole_or_not_at_all(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_bundle_lands_whole_or_not_at_all(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let bundle = json!({"entities": [{"id": "e", "type_slug": "x"}],
         "tasks": [{"id": "t", "slug": "t", "name": "T", "agent_slug": "nobody"}]});
     let refused = owner.post("/api/bundle", bundle).await.refused(422, "invalid");
@@ -243,15 +243,15 @@ async fn a_bundle_lands_whole_or_not_at_all(ground: Ground) {
     owner.post("/api/bundle", twice).await.refused(422, "invalid");
 }
 
-async fn what_this_server_will_not_run_is_warned_about_when_it_is_defined(ground: Ground) {
-    let house = House::open_over(ground, |engine, _| {
+async fn what_this_server_will_not_run_is_warned_about_when_it_is_defined(store_kind: StoreKind) {
+    let server = TestServer::open_over(store_kind, |engine, _| {
         let model: Arc<dyn Model> = Arc::new(Scripted::parse(r#"{"steps":[{"say":"Yes."}]}"#).unwrap());
         let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
         kit.named = BTreeMap::from([("scripted:known".to_owned(), model)]);
         engine.declare_models(Arc::new(kit));
     })
     .await;
-    let owner = house.anyone();
+    let owner = server.anyone();
     let no_model = "this server has no model `openai:gpt`: set `[openai] key_file` in the agents file";
     let no_price = "the limit `cost_micros` cannot be kept: this server has no price for the model \
         `scripted:known`; add one under `[prices]` in the agents file, or take the limit away";
