@@ -12,23 +12,23 @@ use super::{Raw, words};
 use crate::query::params;
 
 words!(
-    /// What waits. `broken` cannot be read, and is never carried out.
+    /// The kind of thing that waits. `broken` cannot be read, and is never carried out.
     ApprovalKind = core::ApprovalKind { Tool, Output, Promotion, Question, Broken }
 );
 words!(
-    /// Where an approval stands; `cancelled`: its session went another way.
+    /// The state of an approval. `cancelled`: its session went on without a decision.
     ApprovalState = CoreState { Pending, Approved, Denied, Expired, Cancelled }
 );
 words!(
-    /// What a person says.
+    /// A person's decision.
     Decision = CoreDecision { Approve, Deny }
 );
 words!(
-    /// What silence means.
+    /// What happens when no one decides in time.
     OnSilence = CoreOnExpiry { Expire, Deny }
 );
 
-/// Something that waits for a person, or did.
+/// Something that waits for a person's decision, or waited for one.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Approval {
     pub id: String,
@@ -45,7 +45,7 @@ pub struct Approval {
     /// The mean of the chosen options' scores.
     pub score: Option<f64>,
     pub flags: Vec<String>,
-    /// Of what may be carried out: an edit has a new one.
+    /// The hash of what may be carried out; an edit gets a new one.
     pub digest: String,
     pub assigned_to: Option<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -55,7 +55,7 @@ pub struct Approval {
     #[schema(value_type = Option<String>, format = DateTime)]
     pub decided_at: Option<Timestamp>,
     pub decision: Option<Decision>,
-    /// What was carried out instead of what was staged, or the answer to a question.
+    /// The edited values that were carried out, or the answer to a question.
     #[schema(value_type = Raw, required = false)]
     pub edited: Option<Raw>,
     pub reason: Option<String>,
@@ -117,7 +117,7 @@ params! {
     /// Filters of a list of approvals; all that are given must hold.
     pub struct ApprovalsQuery {
         state: Option<ApprovalState> = word(),
-        /// Narrows an owner's view to its own and those that nobody was named for.
+        /// `true`: an owner sees only approvals that are assigned to it or to no one.
         mine: bool = switch(),
         session_id | "sessionId": Option<SessionId> = name().parsed("is no id of a session", session_id),
         task_id | "taskId": Option<String> = text(),
@@ -146,17 +146,17 @@ impl From<ApprovalsQuery> for ApprovalQuery {
 #[schema(example = json!({"decision": "approve"}))]
 pub struct Decide {
     pub decision: Decision,
-    /// Arguments to use instead, of those that were staged; with a tool call alone.
+    /// Arguments that replace the staged ones. Only for a tool call.
     #[serde(alias = "modifiedArgs")]
     #[schema(value_type = Raw, required = false)]
     pub modified_args: Option<Raw>,
-    /// Values to write instead, of those that were staged; with an output alone.
+    /// Values that replace the staged ones. Only for an output.
     #[serde(alias = "modifiedOutput")]
     #[schema(value_type = Raw, required = false)]
     pub modified_output: Option<Raw>,
     #[schema(max_length = 2000)]
     pub reason: Option<String>,
-    /// Of what you saw: deciding on anything else is 409 `stale_base`.
+    /// The digest of what the caller saw; if something else is staged now, it is 409 `stale_base`.
     pub digest: Option<String>,
 }
 

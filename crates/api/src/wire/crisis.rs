@@ -13,10 +13,10 @@ use super::Count;
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"until": "2027-01-31", "thread_id": "web-1a2b3c4d", "reason": "legal_hold"}))]
 pub struct HoldCrises {
-    /// A day, all of which counts, or a time.
+    /// A day (inclusive) or a time.
     #[schema(min_length = 1)]
     pub until: String,
-    /// Those of one conversation; all of the tenant without it.
+    /// Only records of this conversation. Left out: all of the tenant.
     #[schema(min_length = 1, max_length = 200)]
     pub thread_id: Option<String>,
     /// `legal_hold` (default), `incident_review`, `complaint` or `audit`.

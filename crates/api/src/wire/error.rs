@@ -23,7 +23,7 @@ pub struct Refusal {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub field: Option<String>,
-    /// What a program needs to go on, by code: `sequence_mismatch` has `last_sequence`.
+    /// Details for programs, by code: `sequence_mismatch` has `last_sequence`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
     pub details: Option<Value>,

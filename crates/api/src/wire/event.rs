@@ -113,15 +113,14 @@ pub struct DraftEvent<'a> {
     pub external_event_id: Option<String>,
 }
 
-/// What an event says: text, or an array of parts. Stands in the document only.
+/// What an event says: text, or an array of parts. Only for the API document.
 #[derive(Debug)]
 pub struct Content;
 
 impl PartialSchema for Content {
     fn schema() -> RefOr<Schema> {
-        let text = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .description(Some("DefinitionAnswer as one text part"));
+        let text =
+            ObjectBuilder::new().schema_type(Type::String).description(Some("Stored as one text part"));
         let part = ObjectBuilder::new().schema_type(Type::Object);
         let parts = ArrayBuilder::new()
             .items(part)
@@ -160,12 +159,12 @@ impl DraftEvent<'_> {
     }
 }
 
-/// The events as they stand in the log.
+/// The appended events.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Appended {
     pub events: Vec<Event>,
     pub last_sequence: u64,
-    /// Somebody asked the session to stop. Told to the holder of its claim.
+    /// A stop of the session was requested. Only the holder of its claim is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub stop_requested: Option<bool>,
@@ -189,7 +188,7 @@ params! {
         after_sequence | "afterSequence": u64 = number().min(0).or(0),
         /// Only events before this one.
         before_sequence | "beforeSequence": Option<u64> = number().min(0),
-        /// Only these types, with commas in between.
+        /// Only these types, separated by commas.
         types | "event_types" | "eventTypes": Vec<String> = text().example("user.message,agent.message").list(),
         order: Option<Order> = word(),
         limit: usize = page_limit(),

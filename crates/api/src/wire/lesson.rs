@@ -17,7 +17,7 @@ words!(
     Polarity = lesson::Polarity { Negative, Positive } in "snake_case"
 );
 words!(
-    /// Whether agents are given it.
+    /// Whether agents are shown it.
     LessonState = lesson::State { Proposed, Active, Retired } in "snake_case"
 );
 words!(
@@ -25,7 +25,7 @@ words!(
     LessonCategory = lesson::Category { Error, Learning, Preference } in "snake_case"
 );
 
-/// What an agent had been doing, and to what.
+/// The agent's action that the feedback was about.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LessonAction {
     /// `edit`, `create`, `command`, `fix`, `deploy` or `delete`.
@@ -33,7 +33,7 @@ pub struct LessonAction {
     pub target: String,
 }
 
-/// Where a lesson came up. Shown to those who may read the session, or said it themselves.
+/// Feedback that taught the lesson. Only callers who may read the session or gave the feedback see it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LessonSource {
     pub feedback_event_id: String,
@@ -44,7 +44,7 @@ pub struct LessonSource {
     pub at: Timestamp,
 }
 
-/// That a person did something to it.
+/// A person's action on a lesson, and its time.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Touched {
     pub by: Option<String>,
@@ -58,21 +58,21 @@ impl From<lesson::LessonTouch> for Touched {
     }
 }
 
-/// What a lesson has done.
+/// The effect of a lesson.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LessonEffect {
-    /// How often an agent was given it.
+    /// How often it was shown to an agent.
     pub shown: Count,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub first_shown_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_shown_at: Option<Timestamp>,
-    /// Thumbs down since, on work that it was given for or that it came up in again.
+    /// Thumbs down since it was first shown, on work for which it was shown or in which it came up again.
     pub negative_since: Count,
     pub positive_since: Count,
 }
 
-/// What feedback has taught.
+/// A lesson that was drawn from feedback.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Lesson {
     pub id: String,
@@ -80,14 +80,14 @@ pub struct Lesson {
     pub polarity: Polarity,
     pub state: LessonState,
     pub category: LessonCategory,
-    /// What the agent had said or done.
+    /// The agent's words or action that the feedback was about.
     pub trigger: Option<String>,
     pub action: Option<LessonAction>,
     pub tags: Vec<String>,
-    /// Whose lesson it is; everybody's if null.
+    /// The agent that is shown the lesson; null: every agent.
     pub agent_slug: Option<String>,
     pub confidence: Confidence,
-    /// Why it is believed.
+    /// The reasons for its confidence.
     pub grounds: Vec<String>,
     /// How often it came up, each feedback counted once.
     pub occurrences: Count,
@@ -168,14 +168,14 @@ impl From<Page<lesson::Lesson, i64>> for LessonList {
 params! {
     /// Which lessons.
     pub struct LessonsQuery {
-        /// Words; the best fits first. Without any, the newest first.
+        /// Words to rank by, best match first. Without words: newest first.
         q: Option<String> = text().chars_max(limits::QUERY_CHARS_MAX),
-        /// One of them, or several with commas in between.
+        /// One state, or several separated by commas.
         state: Vec<String> =
             text().pattern("^(proposed|active|retired)(,(proposed|active|retired))*$").list(),
         polarity: Option<Polarity> = named_word(),
         category: Option<LessonCategory> = named_word(),
-        /// Tags with commas in between; a lesson has all of them.
+        /// Tags separated by commas; a lesson must have all of them.
         tags: Vec<String> = text().chars_max(TAG_FILTER_CHARS_MAX).list(),
         limit: usize = page_limit(),
         /// A `next_cursor` of this list.
@@ -201,9 +201,9 @@ impl TryFrom<LessonsQuery> for LessonSearch {
 }
 
 params! {
-    /// What somebody is about to do.
+    /// What the caller is about to do.
     pub struct AboutQuery {
-        /// In a few words.
+        /// What the caller is about to do, in a few words.
         q: String = text().chars_min(1).chars_max(limits::QUERY_CHARS_MAX).required(),
         limit: u64 = number().min(1).max(limits::PAGE_ROWS_MAX).or(limits::LESSONS_SHOWN_MAX as u64),
     }
@@ -221,7 +221,7 @@ impl AboutQuery {
     }
 }
 
-/// What a person makes of a lesson.
+/// A person's change of a lesson.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"state": "active", "text": "Run the package manager instead of editing its files"}))]
@@ -240,7 +240,7 @@ impl From<PatchLesson> for LessonPatch {
     }
 }
 
-/// What came up so often that it is to be kept from happening.
+/// A rule from a lesson that came up often.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct PreventionRule {
     /// When it applies.
@@ -249,7 +249,7 @@ pub struct PreventionRule {
     pub then: String,
     /// At most 0.95.
     pub confidence: Confidence,
-    /// How often it came up, less for what is long past.
+    /// How often the lesson came up; older occurrences count less.
     pub weight: f64,
     pub lesson: Lesson,
 }
@@ -266,7 +266,7 @@ impl From<rule::LessonRule> for PreventionRule {
     }
 }
 
-/// Rules, the weightiest first, and the same as a page for people.
+/// Rules by weight, and the same as Markdown.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct PreventionRules {
     pub items: Vec<PreventionRule>,

@@ -14,10 +14,10 @@ use crate::query::params;
 params! {
     /// Whose memory.
     pub struct MemoryQuery {
-        /// A conversation: its own memory, or that of the user whose it is.
+        /// A conversation: the memory of its user, or its own if it has no user.
         thread as "thread_id" | "threadId": Option<SessionId> =
             name().parsed("is no id of a conversation", session_id),
-        /// A user, where the caller may say so; the caller otherwise.
+        /// A user, if the caller may act for others. Left out: the caller.
         user as "user_id" | "userId": Option<String> = name(),
     }
 }
@@ -25,10 +25,10 @@ params! {
 params! {
     /// Whose memory, and which page of it.
     pub struct MemoryPageQuery {
-        /// A conversation: its own memory, or that of the user whose it is.
+        /// A conversation: the memory of its user, or its own if it has no user.
         thread as "thread_id" | "threadId": Option<SessionId> =
             name().parsed("is no id of a conversation", session_id),
-        /// A user, where the caller may say so; the caller otherwise.
+        /// A user, if the caller may act for others. Left out: the caller.
         user as "user_id" | "userId": Option<String> = name(),
         limit: usize = page_limit(),
         /// A `next_cursor` of this list.
@@ -42,7 +42,7 @@ impl MemoryPageQuery {
     }
 }
 
-/// Where it was said.
+/// The messages that a memory came from.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Provenance {
     pub session_id: String,
@@ -59,7 +59,7 @@ fn provenance(sources: &[MemorySource]) -> Vec<Provenance> {
         .collect()
 }
 
-/// Something that holds beyond the sitting in which it was said.
+/// A fact that is remembered beyond the sitting in which it was said.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Fact {
     pub id: String,
@@ -165,7 +165,7 @@ impl From<Page<Memory, i64>> for ArcList {
     }
 }
 
-/// How somebody wants to be talked to.
+/// A rule for how the agent talks to a person.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Rule {
     pub id: String,
@@ -179,7 +179,7 @@ pub struct Rule {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RuleList {
     pub items: Vec<Rule>,
-    /// Off: the past is not brought up unasked. The rules apply either way.
+    /// `false`: agents do not mention memories unasked. The rules apply either way.
     pub recall_enabled: bool,
 }
 
@@ -196,14 +196,14 @@ impl From<Profile> for RuleList {
     }
 }
 
-/// How much is remembered.
+/// Counts of memories.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct MemoryStatus {
     pub facts: Count,
     pub arcs: Count,
     pub rules: Count,
     pub recall_enabled: bool,
-    /// Ratings of this conversation; where none is named, your own, and to owners those of the tenant.
+    /// Ratings of this conversation. If none is named: the caller's own, for owners those of the tenant.
     pub session_feedback_count: Count,
     /// The same ratings by label.
     pub ratings: LabelCounts,
@@ -224,7 +224,7 @@ impl From<CoreStatus> for MemoryStatus {
     }
 }
 
-/// Whether the past may be brought up unasked.
+/// Whether agents may mention memories unasked.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"enabled": true, "thread_id": "cli:main"}))]
@@ -236,7 +236,7 @@ pub struct RecallRequest {
     pub user_id: Option<String>,
 }
 
-/// As it is now.
+/// The setting.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RecallDone {
     pub enabled: bool,

@@ -1,7 +1,7 @@
 //! The wire: the shapes of requests and answers, and their documentation.
 //!
 //! Most of these are not the product's own types: a field may be renamed there without a client noticing, and nothing
-//! of the product reaches a client unless it is listed here. Definitions are the exception (see `library`).
+//! of the product reaches a client unless it is listed here. Definitions are the exception (see `definitions`).
 
 pub mod approval;
 pub mod crisis;

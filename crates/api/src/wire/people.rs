@@ -67,10 +67,11 @@ words!(
 #[schema(example = json!({"role": "member", "user": "ada", "expires_in": 2_592_000}))]
 pub struct NewKey {
     pub role: Role,
-    /// Whose key it is; needed for members and guests.
+    /// The user of the key. Required for members and guests.
     #[schema(min_length = 1, max_length = 200)]
     pub user: Option<String>,
-    /// The session-id prefix of a channel's key; needed for channels, and for nobody else.
+    /// The prefix of the session ids that a channel's key may use. Required for channels, not allowed for other
+    /// roles.
     #[schema(min_length = 1, max_length = 200)]
     pub prefix: Option<String>,
     /// Whether the key may act for other users, by `X-Sederunt-User`.
@@ -153,7 +154,7 @@ impl From<engine::CreatedKey> for CreatedKey {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct KeyList {
     pub items: Vec<Key>,
-    /// Always null: all keys stand on one page.
+    /// Always null: all keys are on one page.
     pub next_cursor: Option<String>,
 }
 
@@ -308,7 +309,7 @@ params! {
     }
 }
 
-/// Something that somebody did, changed or tried.
+/// One action of a caller, or refused calls.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"at": "2026-11-18T09:30:00.000000Z", "actor": "ada", "action": "task.loosen_approval",
     "target": "019a9b3e-0000-7000-8000-000000000000"}))]
@@ -319,7 +320,7 @@ pub struct AuditLine {
     pub actor: String,
     /// What was done, such as `key.create`, `task.change`, `session.export` or `credential.refused`.
     pub action: String,
-    /// What it was done to.
+    /// The object of the action.
     pub target: String,
 }
 
@@ -350,7 +351,7 @@ impl From<Page<store::AuditLine, i64>> for AuditList {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"id": "ada", "name": "Ada Lovelace", "role": "member"}))]
 pub struct NewUser {
-    /// Left out, one is drawn.
+    /// Left out: the server draws one.
     #[schema(min_length = 1, max_length = 200)]
     pub id: Option<String>,
     #[schema(max_length = 200)]
@@ -381,7 +382,7 @@ impl From<PatchUser> for engine::UserPatch {
     }
 }
 
-/// Who a person is on a platform.
+/// A person's identity on a platform.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
@@ -397,7 +398,7 @@ impl From<Identity> for core::Identity {
     }
 }
 
-/// Whom a user becomes part of.
+/// The user that another user is merged into.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Merge {
@@ -405,7 +406,7 @@ pub struct Merge {
     pub into: String,
 }
 
-/// The wall around everything of one customer.
+/// A tenant: no data crosses from one to another.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Tenant {
     pub id: String,
@@ -423,7 +424,7 @@ impl From<core::Tenant> for Tenant {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct TenantList {
     pub items: Vec<Tenant>,
-    /// Always null: all tenants stand on one page.
+    /// Always null: all tenants are on one page.
     pub next_cursor: Option<String>,
 }
 
@@ -453,7 +454,7 @@ mod tests {
     }
 }
 
-/// How long records are kept. Left out: as long as they are kept anyway.
+/// How many days of records to keep. Left out: the server's own retention.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({"ratings_days": 180, "crisis_days": 90}))]
@@ -462,7 +463,7 @@ pub struct Purge {
     pub ratings_days: Option<u32>,
     #[schema(minimum = 1, maximum = 36500)]
     pub crisis_days: Option<u32>,
-    /// Only count what would go; nothing does.
+    /// Only count the records; delete none.
     pub preview: bool,
 }
 
@@ -476,7 +477,7 @@ pub struct BackupMade {
     pub name: String,
 }
 
-/// How many records went, or would go.
+/// How many records were deleted, or would be.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Purged {
     pub ratings: Count,

@@ -24,7 +24,7 @@ params! {
     }
 }
 
-/// Something that the words were found in.
+/// A match of a search.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Hit {
     pub session_id: String,
@@ -33,7 +33,7 @@ pub struct Hit {
     pub snippet: String,
 }
 
-/// Something that is remembered of the caller.
+/// A match in the caller's memory.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct FoundMemory {
     pub id: String,
@@ -52,7 +52,7 @@ impl From<Memory> for FoundMemory {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Hits {
     pub items: Vec<Hit>,
-    /// What the caller's own memory holds, best first; with the first page alone.
+    /// Matches in the caller's own memory, best first. Only on the first page.
     #[serde(default)]
     pub memories: Vec<FoundMemory>,
     pub next_cursor: Option<String>,
@@ -76,7 +76,7 @@ impl From<Page<SearchHit, i64>> for Hits {
 params! {
     /// What hints are wanted about.
     pub struct HintsQuery {
-        /// `sessions`, `approvals` and `counts`, with commas in between. Left out: all.
+        /// `sessions`, `approvals` and `counts`, separated by commas. Left out: all.
         topics: Vec<String> = text()
             .example("sessions,counts")
             .pattern("^(sessions|approvals|counts)(,(sessions|approvals|counts))*$")

@@ -18,7 +18,7 @@ words!(
     SessionType = core::SessionType { Agent, Response, Tool, Mixed }
 );
 words!(
-    /// Where a session stands.
+    /// The status of a session.
     Status = core::Status {
         Draft, Pending, Running, WaitingHuman, AwaitingTool, Idle, Completed, Failed, Expired, Abandoned
     }
@@ -203,7 +203,7 @@ impl From<core::Session> for SharedSession {
     }
 }
 
-/// A session as its reader may see it.
+/// A session, as far as the caller may see it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum SessionView {
@@ -233,7 +233,7 @@ impl From<Page<core::Session>> for SessionList {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"session_type": "mixed", "title": "Plan the move"}))]
 pub struct OpenSession {
-    /// Left out, one is drawn. No control characters, no `/`; `human` is reserved.
+    /// Left out: the server draws one. No control characters, no `/`; `human` is reserved.
     #[serde(alias = "sessionId")]
     #[schema(min_length = 1, max_length = 200)]
     pub id: Option<String>,
@@ -276,7 +276,7 @@ pub enum OpeningStatus {
     Idle,
 }
 
-/// What a caller may say about where it comes from: what its surface implies anyway.
+/// The source that a caller may state; it must agree with the surface of the request.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceWish {
@@ -350,7 +350,7 @@ impl From<PatchSession> for CorePatch {
     }
 }
 
-/// A move that a caller may ask for by name.
+/// A change of status that a caller may request.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Transition {
@@ -367,7 +367,7 @@ impl From<Transition> for decide::Transition {
     }
 }
 
-/// Where a fork leaves the log.
+/// The point at which a fork begins.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fork {
@@ -380,7 +380,7 @@ params! {
     /// Filters of a list; all that are given must hold.
     pub struct SessionsQuery {
         session_type | "type": Option<SessionType> = word(),
-        /// One status, or several with commas in between: sessions in any of them.
+        /// One status, or several separated by commas: sessions in any of them.
         status: Option<String> = name().example("running,waiting_human"),
         group: Option<Group> = word(),
         kind: Option<SourceKind> = word(),
@@ -393,7 +393,7 @@ params! {
         user_id: Option<String> = name(),
         /// Words in title, description or messages.
         q: Option<String> = text().chars_max(limits::QUERY_CHARS_MAX),
-        /// Left out: hidden sessions are left out. `true`: only hidden ones. `false`: both.
+        /// Left out: only visible sessions. `true`: only hidden ones. `false`: both.
         inactive: Option<bool> = flag(),
         /// Only sessions without a parent.
         parents_only | "parentsOnly": bool = switch(),
@@ -486,7 +486,7 @@ params! {
     /// The format of an export, and how much of the log it holds.
     pub struct ExportQuery {
         format: Option<ExportFormat> = word(),
-        /// The whole log, not only what was said. JSON always holds it.
+        /// The whole log, not only messages. JSON always has the whole log.
         all: bool = switch(),
     }
 }

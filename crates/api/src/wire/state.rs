@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::Raw;
 use super::session::{Claim, Status};
 
-/// Where a session stands, without what it is about.
+/// The state of a session, without its content.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SessionState {
     pub session_id: String,
@@ -27,7 +27,7 @@ pub struct SessionState {
     pub open_turn: Option<u64>,
     /// The worker that runs it, if one does.
     pub claim: Option<Claim>,
-    /// Somebody asked it to stop; its worker may not know yet.
+    /// A stop was requested; the worker may not know it yet.
     pub stop_requested: bool,
     pub error_message: Option<String>,
     pub end_reason: Option<String>,
@@ -64,7 +64,7 @@ impl From<core::SessionState> for SessionState {
     }
 }
 
-/// What a share link shows of where a session stands: what its events and its title page show anyway.
+/// The part of a session's state that a share link shows.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedState {
@@ -83,7 +83,7 @@ impl From<core::SessionState> for SharedState {
     }
 }
 
-/// Where a session stands, as its reader may see it.
+/// The state of a session, as far as the caller may see it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum StateView {

@@ -16,11 +16,11 @@ words!(
     Tier = CoreTier { Fast, Quality }
 );
 words!(
-    /// What becomes of a message that comes while a turn runs.
+    /// What happens to a message that arrives while a turn runs.
     OnBusy = CoreOnBusy { Queue, Reject, Interrupt, Steer }
 );
 
-/// Where what is said may go. `persistent` is another word for `local`.
+/// Where the messages may be stored. `persistent` is another word for `local`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryMode {
@@ -40,7 +40,7 @@ impl From<MemoryMode> for CoreMode {
     }
 }
 
-/// Messages that are answered and forgotten.
+/// Messages for a stateless turn: the server stores nothing.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"messages": [{"role": "user", "content": "Hello"}]}))]
@@ -76,7 +76,7 @@ pub struct ChatRequest {
     /// The conversation; it is opened with its first message.
     #[schema(min_length = 1, max_length = 200)]
     pub thread_id: String,
-    /// Whose memory to use, where the caller may say so; the conversation's own otherwise.
+    /// The user whose memory to use, if the caller may act for others. Left out: that of the conversation.
     #[schema(max_length = 200)]
     pub user_id: Option<String>,
     /// Fixed with the first message.
@@ -99,10 +99,10 @@ pub fn text_part(text: &str) -> Result<Json, Error> {
     Json::of(&serde_json::json!([{"type": "text", "text": text}]))
 }
 
-/// How grave what was said is, in codes.
+/// The crisis level of a message, in codes.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Crisis {
-    /// 0 to 3; from 2 on the crisis response has answered.
+    /// 0 to 3. From 2 on, the reply is the crisis response.
     pub level: u8,
     pub confidence: Confidence,
     pub reason_code: String,
@@ -113,21 +113,21 @@ pub struct Crisis {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ChatResponse {
     pub response_text: String,
-    /// `talk`, `memory`, `exercise`, `closing` or `crisis`; `confirmation` where somebody has to agree to a tool call
-    /// before the turn goes on: its answer comes through the log.
+    /// `talk`, `memory`, `exercise`, `closing` or `crisis`; `confirmation` if a person has to approve a tool call
+    /// first: the reply then comes through the log.
     pub response_type: String,
-    /// What waits for that decision.
+    /// The approval that has to be decided first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<String>,
     pub response_style: String,
     pub therapeutic_approach: Option<String>,
-    /// `none`, or `suggest_end_session`: nothing that is said ends a sitting by itself.
+    /// `none`, or `suggest_end_session`. No message ends a sitting by itself.
     pub session_action: String,
     pub crisis: Crisis,
     pub diagnostics: Raw,
     /// The sequence of the answer; null where nothing is kept.
     pub sequence: Option<Count>,
-    /// The turn was stopped; what was said until then is the answer.
+    /// The turn was stopped; the reply is the text until then.
     pub stopped: bool,
 }
 
@@ -136,14 +136,14 @@ pub struct ChatResponse {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"text": "Hello"}))]
 pub struct MessageRequest {
-    /// What is said; this or `content`.
+    /// The message as text. Give either `text` or `content`.
     pub text: Option<String>,
     /// Parts: text, file or data.
     #[schema(value_type = Raw, required = false)]
     pub content: Option<Raw>,
-    /// The agent is meant; in a conversation of two it always is.
+    /// The message is addressed to the agent. In a conversation with one person it always is.
     pub mentioned: Option<bool>,
-    /// Keep it and show it, and let nobody answer.
+    /// Append it without starting a turn.
     pub append_only: Option<bool>,
     pub on_busy: Option<OnBusy>,
 }
@@ -158,53 +158,53 @@ impl MessageRequest {
     }
 }
 
-/// A message that was kept.
+/// A message that was appended.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct MessageDone {
     pub session_id: String,
     /// The name of the message: its session and sequence.
     pub message_id: String,
     pub sequence: Count,
-    /// Somebody answers it.
+    /// A turn answers it.
     pub triggered: bool,
-    /// The answer, where it was waited for.
+    /// The reply, if the request waited for it.
     pub reply: Option<ChatResponse>,
 }
 
-/// Why to look back over a session.
+/// The reason for a checkpoint.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"reason": "manual"}))]
 pub struct CheckpointRequest {
-    /// `manual` is the one that a caller may give.
+    /// Only `manual`.
     pub reason: Option<String>,
 }
 
-/// What looking back came to.
+/// The outcome of a checkpoint.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CheckpointDone {
-    /// Nothing new: nothing was done.
+    /// `false`: there were no new messages.
     pub ran: bool,
     pub events_read: Count,
     /// What was written: `candidates`, `description`, `working_memory`.
     pub wrote: Vec<String>,
 }
 
-/// The state of a conversation as its log tells it.
+/// The state of a conversation, rebuilt from its log.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Replay {
     pub session_id: String,
     /// The last sequence that was taken into account.
     pub sequence: Count,
     pub state: Raw,
-    /// Whether the kept state is the same; null for a state of the past.
+    /// Whether the stored state is the same; null for an earlier sequence.
     pub matches: Option<bool>,
 }
 
 params! {
     /// Whether to wait.
     pub struct WaitQuery {
-        /// Answer with the reply, not before it is there.
+        /// Wait for the reply, and answer with it.
         wait: bool = switch(),
     }
 }
@@ -212,7 +212,7 @@ params! {
 params! {
     /// How far to read.
     pub struct AtSequenceQuery {
-        /// The state after this sequence; the newest otherwise.
+        /// The state after this sequence. Left out: the newest.
         at_sequence | "atSequence": Option<u64> = number(),
     }
 }

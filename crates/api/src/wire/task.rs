@@ -24,7 +24,7 @@ pub struct Trigger {
     pub input: Option<Raw>,
 }
 
-/// Where a task's newest run stands.
+/// The newest run of a task.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TaskStanding {
     pub task_id: String,
@@ -32,7 +32,7 @@ pub struct TaskStanding {
     pub task_name: String,
     #[schema(value_type = TaskStatus)]
     pub task_status: &'static str,
-    /// The newest run that you may see; null before there is one.
+    /// The newest run that the caller may see; null if there is none.
     pub session: Option<Session>,
     pub status: Option<Status>,
     /// How long it took, or has been running.
@@ -105,7 +105,7 @@ impl From<engine::EntitySession> for EntitySession {
     }
 }
 
-/// A page of them, newest activity first.
+/// A page of an entity's sessions, newest activity first.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct EntitySessionList {
     pub items: Vec<EntitySession>,
@@ -129,7 +129,7 @@ params! {
         parents_only | "parentsOnly": Option<bool> = flag(),
         /// The opposite of `parents_only`; give one of the two.
         include_children | "includeChildren": Option<bool> = flag(),
-        /// More than 100 is 100.
+        /// A larger limit than 100 is read as 100.
         limit: u64 = number().min(1).or(ENTITY_SESSIONS_DEFAULT as u64),
         /// A `next_cursor` of this list.
         after as "cursor": Option<ListCursor> = list_cursor(),

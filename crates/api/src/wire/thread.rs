@@ -18,15 +18,15 @@ use crate::limits::{THREADS_DEFAULT, THREADS_MAX};
 use crate::query::params;
 
 words!(
-    /// Whether it helped.
+    /// Whether the sitting helped.
     Label = CoreLabel { Positive, Negative, Skip }
 );
 words!(
-    /// Where it was asked.
+    /// The surface on which the sitting was rated.
     RatingSource = CoreSource { CliEnd, CliExit, ApiEnd, WebEnd, VoiceEnd }
 );
 words!(
-    /// How they talked.
+    /// Whether the sitting was written or spoken.
     Modality = CoreModality { Text, Voice }
 );
 
@@ -35,19 +35,19 @@ words!(
 pub struct Thread {
     pub thread_id: String,
     pub title: Option<String>,
-    /// What it is about: the beginning of its first message, until somebody describes it.
+    /// Its description, or the beginning of its first message.
     pub description: Option<String>,
     /// The beginning of its last message.
     pub preview: Option<String>,
     pub turn_count: Count,
     pub message_count: Count,
-    /// Something was said in it.
+    /// It has messages.
     pub has_context: bool,
     #[schema(value_type = String, format = DateTime)]
     pub last_activity_at: Timestamp,
 }
 
-/// What somebody thought of a sitting: a label and no words.
+/// A rating of a sitting: a label without words.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SittingRating {
     pub id: String,
@@ -108,7 +108,7 @@ pub struct ThreadList {
     pub next_cursor: Option<String>,
 }
 
-/// One thing that was said.
+/// One message of a conversation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Said {
     /// `user` or `assistant`.
@@ -137,7 +137,7 @@ pub struct History {
     pub items: Vec<Said>,
 }
 
-/// Where a conversation stands.
+/// The status of a conversation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ThreadStatus {
     pub has_active_session: bool,
@@ -163,12 +163,12 @@ impl From<TalkStanding> for ThreadStatus {
     }
 }
 
-/// The inner state of a conversation, for looking into it.
+/// The inner state of a conversation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ThreadState {
     pub thread_id: String,
     pub sequence: Count,
-    /// The fields that turns carry on; what was said is the history.
+    /// The fields that turns carry on, without the messages.
     pub state: Raw,
 }
 
@@ -177,7 +177,7 @@ pub struct ThreadState {
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({"feedback": "positive"}))]
 pub struct EndRequest {
-    /// Whether it helped. Left out: no rating.
+    /// Whether the sitting helped. Left out: no rating.
     pub feedback: Option<Label>,
     pub memory_mode: Option<MemoryMode>,
     /// `api_end` unless said otherwise.
@@ -198,7 +198,7 @@ pub struct EndDone {
     pub turn_count: u64,
     pub open_loops: Vec<String>,
     pub resolved_threads: Vec<String>,
-    /// Why it is not finalized, or what was left out.
+    /// Why the sitting is not finalized, or what was left out.
     pub detail: Option<String>,
 }
 
@@ -225,7 +225,8 @@ impl EndDone {
 #[schema(example = json!({"feedback": "negative", "comment": "The answers are too long"}))]
 pub struct RateRequest {
     pub feedback: Label,
-    /// Words to learn from, with `positive` or `negative`. They are given as a feedback of their own; the rating has none.
+    /// Words for feedback, with `positive` or `negative`. They are stored as feedback of their own; the rating has no
+    /// words.
     #[schema(max_length = 4000)]
     pub comment: Option<String>,
     pub memory_mode: Option<MemoryMode>,
@@ -233,11 +234,11 @@ pub struct RateRequest {
     pub modality: Option<Modality>,
 }
 
-/// Whether it was kept: the first rating of a sitting stands.
+/// Whether the rating was stored: only the first rating of a sitting is.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RateDone {
     pub recorded: bool,
-    /// What came of the comment. The rating stands, whatever it is.
+    /// The outcome of the comment. The rating is stored in any case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follow_up: Option<CaptureDone>,
 }
@@ -263,7 +264,7 @@ params! {
 params! {
     /// How much of a history.
     pub struct HistoryQuery {
-        /// So many of the newest.
+        /// How many of the newest messages.
         limit: usize = page_limit(),
     }
 }

@@ -72,7 +72,7 @@ impl From<Page<definitions::StoredDefinition<definitions::View>, i64>> for Whole
     }
 }
 
-/// What a respondent sees of a view: nothing of the session that asks.
+/// A view as its respondents see it, without the session that published it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AskedView {
     pub id: String,
@@ -81,16 +81,16 @@ pub struct AskedView {
     pub asked_by: Asker,
     #[schema(value_type = Gate)]
     pub gate: view::ViewAudience,
-    /// Null until the gate is passed: say who you are first.
+    /// With gate `lead`: null until the respondent has given name and email.
     #[schema(value_type = Option<Vec<Question>>)]
     pub questions: Option<Vec<view::ViewQuestion>>,
-    /// Whether it still takes answers.
+    /// Whether the view still takes answers.
     pub open: bool,
-    /// Whether you have answered it.
+    /// Whether the caller has answered it.
     pub answered: bool,
 }
 
-/// Who asks.
+/// The agent or task that asks.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Asker {
     /// The name of the agent, or of the task where the agent has none.
@@ -130,7 +130,7 @@ impl ViewView {
     }
 }
 
-/// Who somebody is.
+/// A respondent's name and email.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "Ada", "email": "ada@example.org"}))]
@@ -157,7 +157,7 @@ pub struct Submit {
     /// A value for each question, by its key.
     #[schema(value_type = Object)]
     pub values: Raw,
-    /// Who you are, where the view asks for it and no cookie says so.
+    /// The respondent's name and email, if the view's gate is `lead` and no cookie names the respondent.
     pub lead: Option<Lead>,
 }
 
@@ -173,7 +173,7 @@ impl TryFrom<Submit> for engine::Submission {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Accepted {
     pub accepted: bool,
-    /// You had said the same before.
+    /// The respondent had given the same answer before.
     pub repeated: bool,
 }
 
@@ -183,21 +183,21 @@ impl From<&SubmitResult> for Accepted {
     }
 }
 
-/// Somebody who answered: a `user`, a `credential` without one, a `lead` (an entity) or a `cookie`.
+/// The one who answered: a `user`, a `credential` without a user, a `lead` (an entity) or a `cookie`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Respondent {
     pub kind: &'static str,
     pub id: String,
 }
 
-/// What somebody answered.
+/// A respondent's answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Answer {
     pub view_id: String,
     pub respondent: Respondent,
     #[schema(value_type = Object)]
     pub values: Raw,
-    /// Where it stands in the log of the session.
+    /// The event's sequence in the log of the session.
     pub sequence: u64,
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,

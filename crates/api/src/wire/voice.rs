@@ -7,7 +7,7 @@ use super::talk::MemoryMode;
 use super::thread::Label;
 use super::{Count, Raw};
 
-/// Where a spoken conversation takes place.
+/// The conversation in which to speak.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"thread_id": "web-1a2b3c4d"}))]
@@ -19,15 +19,15 @@ pub struct VoiceStart {
     pub memory_mode: Option<MemoryMode>,
 }
 
-/// What a realtime model is told.
+/// Instructions and tools for a realtime model.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct VoiceSession {
     pub thread_id: String,
     pub instructions: String,
     pub tools: Raw,
-    /// How the person wants to be talked to; empty in incognito.
+    /// The rules for talking to this person; empty for incognito conversations.
     pub memory_text: String,
-    /// A short-lived secret of the realtime provider; null where none is set up, or none was given.
+    /// A short-lived secret of the realtime provider; null if no provider is configured or it gave none.
     pub client_secret: Option<String>,
 }
 
@@ -45,20 +45,20 @@ pub struct VoiceTurn {
     pub user_text: String,
     #[schema(min_length = 1)]
     pub assistant_text: String,
-    /// By which a repeat is known.
+    /// Identifies the turn: a repeat with the same id changes nothing.
     #[schema(min_length = 1, max_length = 190)]
     pub external_id: String,
 }
 
-/// A spoken turn that was written down.
+/// A spoken turn that was appended.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct VoiceTurnDone {
     pub sequence: Count,
-    /// It had been written down before.
+    /// The turn had been appended before.
     pub repeated: bool,
 }
 
-/// A tool that the realtime model wants.
+/// A tool call of the realtime model.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"thread_id": "web-1a2b3c4d", "name": "recall", "arguments": {"query": "garden"}}))]
@@ -72,7 +72,7 @@ pub struct VoiceToolCall {
     pub arguments: Option<Raw>,
 }
 
-/// What a tool answered.
+/// The result of a tool.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct VoiceToolDone {
     pub result: Raw,

@@ -18,7 +18,7 @@ use super::session::{Session, SessionType};
 use super::view::Answer;
 use super::{Count, Raw};
 
-/// A worker asking for sessions to run.
+/// A worker's request for sessions to run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"worker": "worker-1", "limit": 1, "wait_ms": 30000}))]
@@ -57,29 +57,29 @@ impl ClaimRequest {
     }
 }
 
-/// The sessions that were handed out; none when there was no work.
+/// The claimed sessions; empty if there was no work.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Claims {
     pub claims: Vec<Claimed>,
 }
 
-/// A session that was handed out. Every further call about it carries the epoch.
+/// A claimed session. Every further call of the worker carries the epoch.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Claimed {
     pub session: Session,
     pub epoch: u64,
     #[schema(value_type = String, format = DateTime)]
     pub lease_until: Timestamp,
-    /// What a person said since the last run paused; null if nobody did.
+    /// The person's decision or answer since the last run paused; null if there is none.
     pub resume: Option<Resume>,
-    /// What a worker has to know to begin; null for a session of no task and no agent.
+    /// The frozen task, agent and entity that a worker needs to begin; null for a session without task and agent.
     pub brief: Option<Brief>,
-    /// Answers to the session's views that came since its last run, oldest first, at most ten. A worker that takes over from a
-    /// run that was lost is handed them again; once a run that had them has settled, nobody is.
+    /// Answers to the session's views since its last run, oldest first, at most ten. They are sent again with every
+    /// claim until a run that had them has settled.
     pub pending_answers: Vec<Answer>,
 }
 
-/// How a run goes on after a person spoke.
+/// A person's decision or answer, for the run that waited for it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Resume {
     pub approval_id: String,
@@ -91,11 +91,11 @@ pub struct Resume {
     /// The arguments to use, edited or not.
     #[schema(value_type = Raw, required = false)]
     pub args: Option<Raw>,
-    /// Of the call with these arguments: nothing else is to be carried out.
+    /// The digest of the call with these arguments; the worker must carry out nothing else.
     pub digest: Option<String>,
     #[schema(value_type = Raw, required = false)]
     pub reply: Option<Raw>,
-    /// The view by which it was asked: `reply` holds the answer, with who gave it.
+    /// The view that asked; `reply` has the answer and its respondent.
     pub view_id: Option<String>,
     pub reason: Option<String>,
 }
@@ -115,12 +115,12 @@ impl From<run::Resume> for Resume {
     }
 }
 
-/// What a worker has to know to begin.
+/// The frozen task, agent and entity that a worker needs to begin.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Brief {
     pub task_slug: Option<String>,
     pub description: Option<String>,
-    /// What the run must bring forth.
+    /// The output contract of the run.
     #[schema(value_type = Option<Output>)]
     pub output: Option<OutputContract>,
     #[schema(value_type = RunLimits)]
@@ -136,7 +136,7 @@ pub struct Brief {
     pub entity: Option<DefinitionAnswer<definitions::Entity>>,
 }
 
-/// An output that a person did not want.
+/// An output that a person denied.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Denial {
     pub by: String,
@@ -174,7 +174,7 @@ pub struct HeartbeatRequest {
     pub lease_ms: Option<u64>,
 }
 
-/// What a heartbeat learns.
+/// The answer to a heartbeat.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Heartbeat {
     #[schema(value_type = String, format = DateTime)]
@@ -189,7 +189,7 @@ impl From<core::Heartbeat> for Heartbeat {
     }
 }
 
-/// A run that is done.
+/// The completion of a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Complete {
@@ -214,7 +214,7 @@ impl Complete {
     }
 }
 
-/// A run that went wrong.
+/// The failure of a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fail {
@@ -244,7 +244,7 @@ impl Fail {
     }
 }
 
-/// A run that waits for something.
+/// A pause of a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Yield {
@@ -254,8 +254,8 @@ pub struct Yield {
     /// The call that waits, with `kind: tool`: `{id, name, args}`.
     #[schema(value_type = Option<Object>)]
     pub tool_call: Option<Raw>,
-    /// What is asked, with `kind: human`: `{text, schema?}`, or `{view_id, text?}` to wait for an answer to a view that the
-    /// session has published.
+    /// The question, with `kind: human`: `{text, schema?}`, or `{view_id, text?}` to wait for an answer to a view
+    /// that the session has published.
     #[schema(value_type = Option<Object>)]
     pub question: Option<Raw>,
     /// What the run used up so far.

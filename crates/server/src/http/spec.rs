@@ -110,19 +110,19 @@ const SHARED: [SharedRefusal; 12] = [
     },
     SharedRefusal {
         status: 401,
-        description: "No credential, or one that opens nothing: `unauthenticated`",
+        description: "No valid credential: `unauthenticated`",
         header: Some(("WWW-Authenticate", "How to authenticate")),
         met_by: |met| !met.is_open(),
     },
     SharedRefusal {
         status: 403,
-        description: "Not allowed to this caller: `denied`",
+        description: "The caller's role does not allow it: `denied`",
         header: None,
         met_by: |_| true,
     },
     SharedRefusal {
         status: 404,
-        description: "Missing, or not yours to see: `not_found`",
+        description: "It does not exist, or the caller may not see it: `not_found`",
         header: None,
         // A path, a body and a header can each name something that does not exist.
         met_by: |met| !met.is_open() || met.path.contains('{'),
@@ -138,14 +138,15 @@ const SHARED: [SharedRefusal; 12] = [
         description: "The state of things does not allow it: `invalid_transition`, `sequence_mismatch` \
             (`details.last_sequence`), `fenced`, `session_busy`, `session_running`, `session_closed`, \
             `group_session`, `type_mismatch`, `stale_base`, `already_exists`, `already_decided` \
-            (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `retry_limit` (`details.limit`), `several_pending`, \
-            `nothing_ended`, `view_closed`, `view_full` or `already_answered`",
+            (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `retry_limit` \
+            (`details.limit`), `several_pending`, `sitting_open`, `nothing_ended`, `view_closed`, `view_full` or `already_answered`",
         header: None,
         met_by: |met| met.writes,
     },
     SharedRefusal {
         status: 413,
-        description: "Larger than allowed: `too_large` (`details.limit`)",
+        description: "Larger than allowed: `too_large` (`details.limit`), or beyond a quota of bytes: `quota_exceeded` \
+            (`details.quota`, `details.limit`)",
         header: None,
         met_by: |met| met.has_body,
     },
@@ -164,14 +165,20 @@ const SHARED: [SharedRefusal; 12] = [
     },
     SharedRefusal {
         status: 429,
-        description: "Too many requests: `rate_limited`",
+        description: "Too many requests: `rate_limited`, or beyond a quota of sessions, runs or streams: `quota_exceeded` \
+            (`details.quota`, `details.limit`)",
         header: Some(RETRY_AFTER),
         met_by: |met| !met.is_open(),
     },
-    SharedRefusal { status: 500, description: "Our fault: `internal`", header: None, met_by: |_| true },
+    SharedRefusal {
+        status: 500,
+        description: "A fault of the server; its log has the cause under the request id: `internal`",
+        header: None,
+        met_by: |_| true,
+    },
     SharedRefusal {
         status: 503,
-        description: "What this needs cannot be reached now; nothing was written: `unavailable`",
+        description: "The store or a provider cannot be reached; nothing was written; try again: `unavailable`",
         header: Some(RETRY_AFTER),
         met_by: |met| !met.is_open() || met.path == "/readyz",
     },

@@ -22,8 +22,8 @@ struct TaskNamed {
 fn get_task_status() -> McpTool {
     Draft::new(
         "getTaskStatus",
-        "Where a task stands",
-        "Says where a task's newest run stands: its session and status, how long it took or has been running, what \
+        "The status of a task",
+        "Returns the newest run of a task: its session and status, how long it took or has been running, what \
          went wrong, and its newest events, oldest first. `session` is null before the first run.",
         Effect::Reads,
     )

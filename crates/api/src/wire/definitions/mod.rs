@@ -1,6 +1,6 @@
 //! Tasks, agents, entities, criteria sets, views and bundles on the wire.
 //!
-//! Requests and answers carry the product's own definitions; `shapes` describes them in the document.
+//! Requests and answers carry core's own definitions; `shapes` says why, and describes them in the API document.
 
 mod shapes;
 
@@ -75,12 +75,12 @@ impl<T> From<Page<StoredDefinition<T>, i64>> for DefinitionPage<T> {
     }
 }
 
-/// What came of an import.
+/// The outcome of an import.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Imported {
     /// How many definitions the bundle held.
     pub imported: usize,
-    /// What this server will refuse to run of them as long as its configuration stays as it is.
+    /// The parts that this server cannot run with its present configuration.
     pub warnings: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ pub struct Imported {
 const SERVERS_OWN: [&str; 6] = ["version", "created_by", "created_at", "updated_at", "url", "warnings"];
 
 /// The shapes of requests follow from those of answers: a new thing may leave out what has a default,
-/// a change may leave out everything, and nobody writes what is the server's own.
+/// a change may leave out everything, and no request has the fields that the server writes.
 macro_rules! requests {
     ($($new:ident, $patch:ident of $answer:ident needs $needs:expr, has $id:expr;)+) => {$(
         #[derive(Debug)]

@@ -1,5 +1,10 @@
-//! The schemas of definitions, for the document alone: the routes read and write the product's own types, and a test
-//! compares the two field by field.
+//! The schemas of definitions, for the API document.
+//!
+//! These structs are never filled: the routes read and write core's own definitions. For every other noun the wire has
+//! types of its own; a definition is different, because callers get back what they sent. Its JSON is stored as it is
+//! sent, versioned, exported in bundles and imported again, so a renamed field in core would break stored documents and
+//! bundles before it broke a client, and a second set of types would only repeat the first. A test in `definitions`
+//! compares these schemas with the JSON of core's types, field by field.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +16,15 @@ use utoipa::ToSchema;
 use super::{NewAgent, NewCriteriaSet, NewEntity, NewTask, NewView};
 use crate::wire::{Raw, words};
 
-/// Something to be done, as often as it is triggered.
+/// Work that can be started any number of times.
 #[derive(Debug, ToSchema)]
 #[schema(example = json!({"slug": "weather-report", "name": "Report the weather", "agent_slug": "external",
     "output": {"type": "text"}, "requires_approval": true}))]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct Task {
     #[schema(min_length = 1, max_length = 200)]
     id: String,
-    /// Unique among tasks; stands for the id wherever a task is named.
+    /// Unique among tasks. A task can be named by its slug instead of its id.
     #[schema(min_length = 1, max_length = 200)]
     slug: String,
     #[schema(min_length = 1, max_length = 200)]
@@ -28,27 +33,28 @@ pub struct Task {
     status: TaskStatus,
     #[schema(max_length = 2000)]
     description: Option<String>,
-    /// Who does it: a defined agent, `eliza` or `external`.
+    /// The agent that does the work: a defined one, `eliza` or `external`.
     #[schema(min_length = 1, max_length = 200)]
     agent_slug: Option<String>,
-    /// Who decides and answers; without an agent, who does it.
+    /// The user who decides and answers, and who does the work if there is no agent.
     #[schema(min_length = 1, max_length = 200)]
     assigned_to: Option<String>,
-    /// What it is about, and where its output is written.
+    /// The entity that the work is about, and to which its output is written.
     #[schema(min_length = 1, max_length = 200)]
     entity_id: Option<String>,
-    /// What every run is given; the input of a trigger is laid over it.
+    /// The input of every run; the input of a trigger is merged over it.
     #[schema(value_type = Raw, required = false)]
     input: Option<Raw>,
-    /// With steps a run is a parent with a child for each.
+    /// The run of a task with steps is a parent session with one child per step.
     #[schema(max_items = 100)]
     steps: Vec<Step>,
     output: Option<Output>,
-    /// The entities that it may write; only an owner sets it. Left out by an owner, it is what the outputs need.
+    /// The entities that the task may write. Only an owner sets it. If an owner leaves it out, it is what the outputs
+    /// need.
     writes: Option<WriteGrant>,
-    /// A person looks at the output before it is written; where a person does the work, an owner does.
+    /// A person approves the output before it is written; if a person does the work, an owner approves it.
     requires_approval: bool,
-    /// The first of them judges what is staged. `criteria_set_id` stands for a list of one.
+    /// The first one judges the staged output. `criteria_set_id` may be sent instead of a list of one.
     #[schema(max_items = 10)]
     criteria_set_ids: Vec<String>,
     approval: Option<ApprovalTerms>,
@@ -62,8 +68,8 @@ pub struct Task {
     created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// Only in the answer to what defined or changed it: what this server will refuse to run of it as long as its
-    /// configuration stays as it is. Left out where that is nothing.
+    /// Only in the answer to a definition or change: the parts that this server cannot run with its present
+    /// configuration. Left out if there are none.
     warnings: Vec<String>,
 }
 
@@ -71,7 +77,7 @@ words!(TaskStatus = task::TaskStatus { Active, Paused, Done, Archived });
 
 /// One step of a task: an agent's, or a person's.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct Step {
     #[schema(min_length = 1, max_length = 200)]
     key: String,
@@ -88,9 +94,9 @@ pub struct Step {
     output: Option<Output>,
 }
 
-/// What a run must bring forth.
+/// An output contract: the kind and shape of a run's result.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct Output {
     #[schema(rename = "type")]
     kind: OutputType,
@@ -109,7 +115,7 @@ pub struct Output {
 
 /// The entities that a task may write. It is frozen into a run when the run is started.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct WriteGrant {
     /// Types of which it may make new entities.
     #[schema(required = false, max_items = 100)]
@@ -138,9 +144,9 @@ pub enum FieldMap {
     Paths(BTreeMap<String, String>),
 }
 
-/// How long a decision may take, and what silence means. Silence never approves.
+/// How long a decision may take, and what happens when no one decides in time. An approval never approves itself.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct ApprovalTerms {
     #[schema(minimum = 1, maximum = 31_536_000)]
     expires_in_s: u64,
@@ -164,7 +170,7 @@ pub enum OnChildFailure {
 
 /// What one run may use up; null is no limit beyond the server's own.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct RunLimits {
     steps: Option<u64>,
     tokens: Option<u64>,
@@ -172,10 +178,10 @@ pub struct RunLimits {
     wall_ms: Option<u64>,
 }
 
-/// A doer of tasks.
+/// An agent that does tasks.
 #[derive(Debug, ToSchema)]
 #[schema(example = json!({"slug": "scribe", "name": "Scribe", "instructions": "Write plainly."}))]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct Agent {
     /// The slug.
     #[schema(min_length = 1, max_length = 200)]
@@ -198,14 +204,14 @@ pub struct Agent {
     created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// Only in the answer to what defined or changed it: what this server will refuse to run of it as long as its
-    /// configuration stays as it is. Left out where that is nothing.
+    /// Only in the answer to a definition or change: the parts that this server cannot run with its present
+    /// configuration. Left out if there are none.
     warnings: Vec<String>,
 }
 
 /// What one run of an agent may use, and how many of them at once.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct AgentLimits {
     steps: Option<u64>,
     tokens: Option<u64>,
@@ -220,7 +226,7 @@ pub struct AgentLimits {
 /// from it.
 #[derive(Debug, ToSchema)]
 #[schema(as = Tool)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct Tool {
     #[schema(rename = "type")]
     kind: ToolType,
@@ -236,7 +242,7 @@ pub struct Tool {
     /// GET, POST, PUT, PATCH or DELETE.
     #[schema(required = false, nullable = false)]
     method: Option<String>,
-    /// `secret:NAME` stands for a secret of the server's configuration.
+    /// `secret:NAME` is replaced by a secret of the server's configuration.
     #[schema(required = false, nullable = false)]
     headers: Option<BTreeMap<String, String>>,
     /// Whether a person is asked first; of an MCP server, for which of its tools.
@@ -262,7 +268,7 @@ pub enum ToolType {
 /// A thing that work is about and that its results are written back to.
 #[derive(Debug, ToSchema)]
 #[schema(example = json!({"type_slug": "city", "title": "Oban", "fields": {"rain": null}}))]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct Entity {
     #[schema(min_length = 1, max_length = 200)]
     id: String,
@@ -280,12 +286,12 @@ pub struct Entity {
     updated_at: Timestamp,
 }
 
-/// The dimensions by which what an agent wants to write is judged.
+/// The dimensions by which a staged output is judged.
 #[derive(Debug, ToSchema)]
 #[schema(example = json!({"name": "Tone", "dimensions": [{"slug": "tone", "type": "select",
     "options": [{"value": "kind", "score": 1}, {"value": "cruel", "score": 0}],
     "option_styles": {"cruel": {"hard_block": true}}}]}))]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct CriteriaSet {
     #[schema(min_length = 1, max_length = 200)]
     id: String,
@@ -301,9 +307,9 @@ pub struct CriteriaSet {
     updated_at: Timestamp,
 }
 
-/// One field to look at. Only selections are judged.
+/// One field that is judged. Only selections are.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct Dimension {
     #[schema(min_length = 1, max_length = 200)]
     slug: String,
@@ -312,13 +318,13 @@ pub struct Dimension {
     kind: String,
     #[schema(required = false, max_items = 100)]
     options: Vec<Choice>,
-    /// How options are shown, kept whole; `hard_block` is the one word in it that decides.
+    /// Styles of options, stored as they are. Only `hard_block` has an effect: the option must not be written.
     #[schema(value_type = BTreeMap<String, Object>, required = false)]
     option_styles: BTreeMap<String, Raw>,
 }
 
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct Choice {
     #[schema(min_length = 1, max_length = 200)]
     value: String,
@@ -334,7 +340,7 @@ pub struct Choice {
 #[schema(example = json!({"title": "Which colour?", "questions": [{"key": "colour", "label": "Colour", "type": "choice",
     "required": true, "options": [{"value": "green"}, {"value": "red", "label": "Red, if it must be"}]}],
     "publish_config": {"gate": "member"}}))]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct View {
     #[schema(min_length = 1, max_length = 200)]
     id: String,
@@ -348,7 +354,7 @@ pub struct View {
     /// The session that has published it, and takes its answers. Given with `epoch` when it is made, and never changed.
     #[schema(min_length = 1, max_length = 200)]
     session_id: Option<String>,
-    /// Where it is answered, for those who keep it and hand the link on; null in lists and while it is not published.
+    /// The link to the page on which it is answered; null in lists and while it is not published.
     url: Option<String>,
     version: u64,
     created_by: Option<String>,
@@ -360,7 +366,7 @@ pub struct View {
 
 /// Who may answer a view, and how long.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct PublishConfig {
     #[schema(required = false)]
     gate: Gate,
@@ -378,9 +384,9 @@ pub enum Gate {
     Lead,
 }
 
-/// One thing that is asked.
+/// One question of a view.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct Question {
     /// The name of its value in an answer.
     #[schema(min_length = 1, max_length = 200)]
@@ -396,7 +402,7 @@ pub struct Question {
     /// What may be chosen.
     #[schema(required = false, max_items = 100)]
     options: Vec<QuestionOption>,
-    /// Of a text its characters, of a number itself, of several choices how many.
+    /// The least length of a text, value of a number, or number of choices.
     min: Option<f64>,
     max: Option<f64>,
 }
@@ -414,7 +420,7 @@ pub enum QuestionType {
 }
 
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct QuestionOption {
     #[schema(min_length = 1, max_length = 200)]
     value: String,
@@ -426,7 +432,7 @@ pub struct QuestionOption {
 #[derive(Debug, ToSchema)]
 #[schema(example = json!({"version": 1, "entities": [{"id": "0198c5d2-0000-7000-8000-000000000001",
     "type_slug": "city", "title": "Oban"}]}))]
-#[expect(dead_code, reason = "stands in the document only")]
+#[expect(dead_code, reason = "describes a core type in the API document")]
 pub struct Bundle {
     /// The shape of this document; left out, the newest.
     #[schema(required = false, minimum = 1, maximum = 1)]
@@ -439,7 +445,7 @@ pub struct Bundle {
     entities: Vec<NewEntity>,
     #[schema(required = false)]
     tasks: Vec<NewTask>,
-    /// Those that no session has published.
+    /// Only views that no session has published.
     #[schema(required = false)]
     views: Vec<NewView>,
 }
@@ -447,7 +453,7 @@ pub struct Bundle {
 macro_rules! lists {
     ($($name:ident of $item:ident),+) => {$(
         #[derive(Debug, ToSchema)]
-        #[expect(dead_code, reason = "stands in the document only")]
+        #[expect(dead_code, reason = "describes a core type in the API document")]
         pub struct $name {
             items: Vec<$item>,
             /// Pass it as `cursor` for the next page; null at the end.

@@ -11,7 +11,7 @@ use super::{FailureType, Signal, Speaker};
 use crate::wire::Count;
 use crate::wire::lesson::Lesson;
 
-/// A thumb, and what there is to say about it.
+/// A thumb up or down, with words about an agent's work.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
@@ -38,11 +38,11 @@ pub struct CaptureRequest {
     pub skill: Option<String>,
     #[serde(alias = "failureType")]
     pub failure_type: Option<FailureType>,
-    /// An earlier feedback that this belongs to.
+    /// An earlier feedback event about the same thing.
     #[serde(alias = "relatedFeedbackId")]
     #[schema(max_length = 200)]
     pub related_feedback_id: Option<String>,
-    /// What was said before, oldest first, where no session has it.
+    /// The messages before it, oldest first, if no session has them.
     #[serde(default, alias = "conversationWindow")]
     #[schema(max_items = 100)]
     pub history: Vec<HistoryMessage>,
@@ -54,7 +54,7 @@ pub struct CaptureRequest {
     #[serde(alias = "sessionId")]
     #[schema(min_length = 1, max_length = 200)]
     pub session_id: Option<String>,
-    /// The places in its log.
+    /// The sequences of the events that it is about.
     #[serde(default)]
     #[schema(max_items = 50)]
     pub sequences: Vec<Count>,
@@ -86,7 +86,7 @@ pub struct RubricScore {
     pub judge: Option<String>,
 }
 
-/// What machines said of the same work.
+/// Results of automatic checks of the same work.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GuardrailChecks {
@@ -139,28 +139,29 @@ impl TryFrom<CaptureRequest> for Capture {
     }
 }
 
-/// What came of a thumb: `accepted`, `clarification_required` (kept as a thumb, and asked back about) or `blocked` (it
-/// carries a secret; nothing was kept). Beside a rating also `refused`: it could not be taken, the rating stands.
+/// The outcome of feedback: `accepted`, `clarification_required` (the thumb is stored, and `prompt` asks for more) or
+/// `blocked` (it contains a secret; nothing is stored). As the follow-up of a rating also `refused`: the comment was
+/// not stored, the rating was.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CaptureDone {
     #[schema(pattern = "^(accepted|clarification_required|blocked|refused)$")]
     pub status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feedback_event_id: Option<String>,
-    /// Opened with it, for what else there is to say.
+    /// The feedback session that was opened for further messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feedback_session: Option<FeedbackOpened>,
-    /// What is known about the same thing already.
+    /// Existing lessons about the same thing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suggestions: Vec<Lesson>,
-    /// What to ask the person.
+    /// The question for the person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_fields: Vec<String>,
-    /// What kind of secret it carries, or why it was refused.
+    /// The kind of secret that it contains, or why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

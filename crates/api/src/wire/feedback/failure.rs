@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::query::params;
 use crate::wire::Count;
 
-/// Runs of tasks that failed: nobody's opinion, and in no rate.
+/// Counts of failed runs. No rating counts them.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct FailureCounts {
     pub total: Count,
@@ -38,7 +38,7 @@ impl From<stats::Failures> for FailureCounts {
     }
 }
 
-/// What a run of a task left when it failed.
+/// The record of a failed run.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Failure {
     pub feedback_event_id: String,
@@ -47,7 +47,7 @@ pub struct Failure {
     /// `lease_lost`, `denied`, `hard_blocked`, `output_invalid`, `child_failed`, the limit that was reached, or what the
     /// worker called it.
     pub code: String,
-    /// As the session shows it; null where it carries a secret.
+    /// The session's error message; null if it contains a secret.
     pub message: Option<String>,
     pub task_id: String,
     pub task_slug: Option<String>,
@@ -55,7 +55,7 @@ pub struct Failure {
     pub step: Option<String>,
     pub agent_slug: Option<String>,
     pub session_id: Option<String>,
-    /// Where its log says why.
+    /// The event of the session's log that says why.
     pub sequence: Option<Count>,
 }
 
@@ -94,9 +94,9 @@ impl From<Page<capture::FeedbackEvent, i64>> for FailureList {
 params! {
     /// Which failures.
     pub struct FailuresQuery {
-        /// Those of one task, by its id or slug.
+        /// Only failures of this task, by its id or slug.
         task as "task_id" | "taskId": Option<String> = text(),
-        /// That of one session.
+        /// Only the failure of this session.
         session as "session_id" | "sessionId": Option<SessionId> =
             text().parsed("is no id of a session", session_id),
         limit: usize = page_limit(),

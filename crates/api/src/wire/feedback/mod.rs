@@ -23,14 +23,14 @@ words!(
     Signal = core::Signal { Up, Down } in "snake_case"
 );
 words!(
-    /// Who says something.
+    /// The author of a message.
     Speaker = core::Speaker { User, Assistant } in "snake_case"
 );
 words!(
-    /// Whether the plan was wrong, or what was made of it.
+    /// Whether the decision was wrong, or its execution.
     FailureType = core::FailureType { Decision, Execution } in "snake_case"
 );
 words!(
-    /// Whether a feedback session takes more.
+    /// Whether a feedback session takes further messages.
     FeedbackState = core_session::State { Open, Finalized } in "snake_case"
 );

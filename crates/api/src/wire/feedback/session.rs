@@ -22,7 +22,7 @@ pub struct OpenFeedback {
     #[serde(alias = "feedbackEventId")]
     #[schema(min_length = 1, max_length = 200)]
     pub feedback_event_id: String,
-    /// That of the feedback event.
+    /// The signal of the feedback event.
     pub signal: Signal,
     #[serde(alias = "initialContext")]
     #[schema(max_length = 4000)]
@@ -82,7 +82,7 @@ pub struct AppendFeedback {
     pub role: Option<Speaker>,
 }
 
-/// What came of a message: `appended`, or why not: `not_found`, `closed`, `full`, `invalid`, `blocked`.
+/// The outcome of adding a message: `appended`, or why not: `not_found`, `closed`, `full`, `invalid`, `blocked`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct FeedbackAppended {
     #[schema(pattern = "^(appended|not_found|closed|full|invalid|blocked)$")]
@@ -90,7 +90,7 @@ pub struct FeedbackAppended {
     pub session_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_count: Option<Count>,
-    /// When silence finalizes it now.
+    /// When the session is finalized unless another message is added.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
@@ -131,7 +131,7 @@ impl FeedbackAppended {
     }
 }
 
-/// Something that somebody complained about.
+/// A complaint in the words of feedback.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Complaint {
     /// `constraint`, `ignored-instruction`, `missed-expectation`, `omission`, `damage`, `dishonesty`, `performance`,
@@ -167,7 +167,7 @@ pub struct FeedbackSession {
     pub signal: Signal,
     pub status: FeedbackState,
     pub initial_context: Option<String>,
-    /// What the person said, all of it.
+    /// All words of the person together.
     pub enriched_context: String,
     pub messages: Vec<FeedbackMessage>,
     pub message_count: Count,
@@ -180,7 +180,7 @@ pub struct FeedbackSession {
     pub finalized_at: Option<Timestamp>,
     /// `asked` or `silence`.
     pub reason: Option<String>,
-    /// The lesson that came of it.
+    /// The lesson that was drawn from it.
     pub lesson_id: Option<String>,
 }
 
@@ -233,7 +233,7 @@ impl From<Page<session::FeedbackSession, i64>> for FeedbackSessionList {
     }
 }
 
-/// What came of closing a feedback session: `finalized`, `already_finalized` or `not_found`.
+/// The outcome of finalizing a feedback session: `finalized`, `already_finalized` or `not_found`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct FeedbackFinalized {
     #[schema(pattern = "^(finalized|already_finalized|not_found)$")]
@@ -246,7 +246,7 @@ pub struct FeedbackFinalized {
     pub duration_ms: Option<Count>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follow_up_count: Option<Count>,
-    /// What was learned; nothing where there was nothing to learn from.
+    /// The lesson; left out if there was nothing to learn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lesson: Option<Lesson>,
     /// Whether the lesson is `new`, came up `again`, or had `counted` this feedback before.

@@ -10,13 +10,13 @@ use super::failure::FailureCounts;
 use crate::query::params;
 use crate::wire::Count;
 
-/// Thumbs of one kind of thing.
+/// Counts of thumbs.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ThumbCounts {
     pub total: Count,
     pub up: Count,
     pub down: Count,
-    /// The part that is up, to three places; null of none.
+    /// The share of thumbs up, to three places; null if there are none.
     pub approval_rate: Option<f64>,
 }
 
@@ -39,7 +39,7 @@ pub struct NamedCounts {
     pub counts: ThumbCounts,
 }
 
-/// Something that goes badly, and what to do about it.
+/// A tag or skill with bad ratings, and advice.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Recommendation {
     /// `tag` or `skill`.
@@ -49,7 +49,7 @@ pub struct Recommendation {
     pub advice: String,
 }
 
-/// What the thumbs add up to.
+/// Statistics of feedback.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct FeedbackStats {
     #[serde(flatten)]

@@ -66,7 +66,8 @@ pub async fn get(
 
 /// Change an agent
 ///
-/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+/// Given fields are replaced, `null` clears a field. Runs that are already started keep the definition they were
+/// started with.
 #[utoipa::path(
     patch, path = "/api/agents/{id}", operation_id = "patch_agent", tag = "library",
     params(("id" = String, Path, description = "The agent's slug")), request_body = PatchAgent,

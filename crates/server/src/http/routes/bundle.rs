@@ -26,11 +26,11 @@ pub async fn export(
 
 /// Import definitions
 ///
-/// Whole or not at all. What has the id of something here replaces it; what is here and not in the
-/// bundle stays.
+/// All definitions of the bundle or none. A definition whose id exists replaces the stored one; definitions that are
+/// not in the bundle stay.
 #[utoipa::path(
     post, path = "/api/bundle", operation_id = "import_bundle", tag = "library", request_body = Bundle,
-    responses((status = 200, description = "Taken in", body = Imported))
+    responses((status = 200, description = "Imported", body = Imported))
 )]
 pub async fn import(State(app): State<App>, caller: Caller, text: Text) -> Result<Json<Imported>> {
     let bundle = definitions::Bundle::read(&text.json())?;

@@ -23,10 +23,10 @@ use crate::http::from_agents::{chat_response, stateless_response, turn_messages}
 use crate::http::lease::Leased;
 use crate::http::query::Params;
 
-/// Run a turn that leaves nothing
+/// Run a stateless turn
 #[utoipa::path(
     post, path = "/api/turn", operation_id = "turn", tag = "talk", request_body = TurnRequest,
-    responses((status = 200, description = "The answer", body = ChatResponse))
+    responses((status = 200, description = "The reply", body = ChatResponse))
 )]
 pub async fn turn(
     State(app): State<App>,
@@ -44,14 +44,14 @@ pub async fn turn(
     Ok(Json(stateless_response(answer)?))
 }
 
-/// Talk
+/// Send a message and wait for the reply
 ///
-/// Keeps the message, answers it, and keeps the answer. The conversation is opened with its first
-/// message. While another turn runs, this one waits for it. A repeat under the same `Idempotency-Key`
-/// waits for the first one's turn.
+/// Appends the message, runs a turn and appends the reply. The first message opens the conversation. While another
+/// turn runs, this one waits for it. A repeat under the same `Idempotency-Key` waits for the turn of the first
+/// request.
 #[utoipa::path(
     post, path = "/api/chat", operation_id = "chat", tag = "talk", request_body = ChatRequest,
-    responses((status = 200, description = "The answer", body = ChatResponse))
+    responses((status = 200, description = "The reply", body = ChatResponse))
 )]
 pub async fn chat(
     State(app): State<App>,
@@ -80,7 +80,7 @@ async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(Sess
     Ok((id, post))
 }
 
-/// Talk, and hear the answer while it is said
+/// Send a message and stream the reply
 ///
 /// A WebSocket. Send one request as JSON, shaped as for `chat`; frames come back:
 /// `{"type":"status","stage","detail"}`, `{"type":"chunk","text"}`, `{"type":"done","response"}` or

@@ -10,12 +10,12 @@ use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
 
-/// Hold crises beyond their time
+/// Exempt crisis records from purging
 ///
-/// Those of one conversation, or of the whole tenant. A hold is never shortened.
+/// The records of one conversation, or of the whole tenant, until a date. A hold is never shortened.
 #[utoipa::path(
     post, path = "/api/crises/hold", operation_id = "hold_crises", tag = "memory", request_body = HoldCrises,
-    responses((status = 200, description = "How many are held", body = HoldDone))
+    responses((status = 200, description = "The number of records that are held", body = HoldDone))
 )]
 pub async fn hold(
     State(app): State<App>,

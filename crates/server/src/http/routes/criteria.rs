@@ -64,7 +64,8 @@ pub async fn get(
 
 /// Change a criteria set
 ///
-/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+/// Given fields are replaced, `null` clears a field. Runs that are already started keep the definition they were
+/// started with.
 #[utoipa::path(
     patch, path = "/api/criteria-sets/{id}", operation_id = "patch_criteria_set", tag = "library",
     params(("id" = String, Path, description = "The criteria set")), request_body = PatchCriteriaSet,

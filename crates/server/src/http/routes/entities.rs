@@ -64,7 +64,8 @@ pub async fn get(
 
 /// Change an entity
 ///
-/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+/// Given fields are replaced, `null` clears a field. Runs that are already started keep the definition they were
+/// started with.
 #[utoipa::path(
     patch, path = "/api/entities/{id}", operation_id = "patch_entity", tag = "library",
     params(("id" = String, Path, description = "The entity")), request_body = PatchEntity,

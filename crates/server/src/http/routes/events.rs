@@ -19,12 +19,12 @@ use sederunt_core::strict;
 
 /// Append events
 ///
-/// All of them or none. An event whose `external_event_id` the log already has is not written again:
-/// the first one is returned in its place.
+/// All events or none. An event whose `external_event_id` is already in the log is not written again: the answer has
+/// the first one.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/events", operation_id = "append_events", tag = "events",
     params(("id" = String, Path, description = "The session")), request_body = Append<'_>,
-    responses((status = 201, description = "They stand in the log", body = Appended))
+    responses((status = 201, description = "Appended", body = Appended))
 )]
 pub async fn append(
     State(app): State<App>,
@@ -53,7 +53,8 @@ pub async fn append(
 
 /// Read events
 ///
-/// A page ends at its limit, at 4 MiB or after 10,000 rows looked at; `next_after` says where to go on.
+/// A page ends at its limit, at 4 MiB, or after 10,000 rows were examined; `next_after` is where the next page
+/// starts.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/events", operation_id = "read_events", tag = "events",
     params(("id" = String, Path, description = "The session"), EventsQuery),

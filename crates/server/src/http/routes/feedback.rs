@@ -18,13 +18,13 @@ use crate::http::query::Params;
 
 /// Give feedback
 ///
-/// A thumb with a few words about the work of an agent. What says too little to learn from is kept as a thumb and asked
-/// back about; what carries a secret is refused with nothing kept. Otherwise a feedback session is opened for what else
-/// there is to say, and what it teaches is known when that is finalized.
+/// A thumb up or down with words about an agent's work. If the words say too little, the server keeps the thumb and
+/// answers with a question (`clarification_required`). If they contain a secret, it keeps nothing (`blocked`).
+/// Otherwise it opens a feedback session for further messages, and draws the lesson when that is finalized.
 #[utoipa::path(
     post, path = "/api/feedback", operation_id = "capture_feedback", tag = "feedback",
     request_body = CaptureRequest,
-    responses((status = 200, description = "What came of it", body = CaptureDone))
+    responses((status = 200, description = "The outcome", body = CaptureDone))
 )]
 pub async fn capture(
     State(app): State<App>,
@@ -35,7 +35,7 @@ pub async fn capture(
     Ok(Json(app.engine.capture_feedback(&caller.actor, wish, input.key).await?.into()))
 }
 
-/// Ask what the thumbs add up to
+/// Read the statistics of feedback
 #[utoipa::path(
     get, path = "/api/feedback/stats", operation_id = "feedback_stats", tag = "feedback",
     responses((status = 200, description = "The figures", body = FeedbackStats))
@@ -48,7 +48,7 @@ pub async fn stats(
     Ok(Json(app.engine.feedback_stats(&caller.actor).await?.into()))
 }
 
-/// Read the newest thumbs as a page
+/// Read the newest feedback as Markdown
 #[utoipa::path(
     get, path = "/api/feedback/summary", operation_id = "feedback_summary", tag = "feedback", params(SummaryQuery),
     responses((status = 200, description = "Markdown", body = Markdown))
@@ -65,10 +65,11 @@ pub async fn summary(
     Ok(Json(Markdown { markdown }))
 }
 
-/// List what failed runs have left
+/// List failures
 ///
-/// Every run of a task that fails leaves a record: by what, and where its log says so. Owners see all; others name a
-/// session or a task, and see those of sessions that they may read.
+/// The server records every failed run of a task: the code of the failure, and the event of the log that says why.
+/// Owners see all records; other callers name a session or a task, and see the records of sessions that they may
+/// read.
 #[utoipa::path(
     get, path = "/api/feedback/failures", operation_id = "list_failures", tag = "feedback",
     params(FailuresQuery),
@@ -86,7 +87,7 @@ pub async fn failures(
 
 /// Open a feedback session
 ///
-/// On a feedback that was given before, with its own signal.
+/// For an earlier feedback event, with the signal of that event.
 #[utoipa::path(
     post, path = "/api/feedback/sessions", operation_id = "open_feedback_session", tag = "feedback",
     request_body = OpenFeedback,
@@ -146,11 +147,12 @@ pub async fn get(
 
 /// Add to a feedback session
 ///
-/// What cannot be added is a result and no error: see `status`. Each message puts the end off.
+/// A message that cannot be added is not an error: `status` says why. Each message restarts the minute after which
+/// the session is finalized.
 #[utoipa::path(
     post, path = "/api/feedback/sessions/{id}/append", operation_id = "append_feedback_context", tag = "feedback",
     params(("id" = String, Path, description = "The feedback session")), request_body = AppendFeedback,
-    responses((status = 200, description = "What came of it", body = FeedbackAppended))
+    responses((status = 200, description = "The outcome", body = FeedbackAppended))
 )]
 pub async fn append(
     State(app): State<App>,
@@ -165,12 +167,12 @@ pub async fn append(
 
 /// Finalize a feedback session
 ///
-/// Draws the lesson. Silence does the same after a minute.
+/// The server draws the lesson. It does so by itself after a minute without a message.
 #[utoipa::path(
     post, path = "/api/feedback/sessions/{id}/finalize", operation_id = "finalize_feedback_session",
     tag = "feedback", params(("id" = String, Path, description = "The feedback session")),
     request_body = Option<Nothing>,
-    responses((status = 200, description = "What came of it", body = FeedbackFinalized))
+    responses((status = 200, description = "The outcome", body = FeedbackFinalized))
 )]
 pub async fn finalize(
     State(app): State<App>,

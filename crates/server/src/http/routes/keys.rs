@@ -15,7 +15,7 @@ use crate::http::query::Params;
 
 /// Make a key
 ///
-/// The secret is in the answer, and nowhere else: only its hash is kept.
+/// The answer is the only place where the secret appears: the server stores its hash.
 #[utoipa::path(
     post, path = "/api/keys", operation_id = "create_key", tag = "people", request_body = NewKey,
     responses((status = 201, description = "Made", body = CreatedKey))

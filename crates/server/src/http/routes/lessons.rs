@@ -16,11 +16,11 @@ use crate::http::query::Params;
 
 /// List or search lessons
 ///
-/// Owners and workers see those of the tenant; members and guests those that came from their own feedback or came up in
-/// a session that they take part in.
+/// Owners and workers see all lessons of the tenant. Members and guests see lessons that came from their own feedback
+/// or from a session in which they take part.
 #[utoipa::path(
     get, path = "/api/lessons", operation_id = "list_lessons", tag = "feedback", params(LessonsQuery),
-    responses((status = 200, description = "A page: the best fits, or the newest, first", body = LessonList))
+    responses((status = 200, description = "A page, best match or newest first", body = LessonList))
 )]
 pub async fn list(
     State(app): State<App>,
@@ -30,9 +30,9 @@ pub async fn list(
     Ok(Json(app.engine.search_lessons(&caller.actor, query.try_into()?).await?.into()))
 }
 
-/// Be told the lessons for what is about to be done
+/// Retrieve the lessons for a piece of work
 ///
-/// They count as shown.
+/// The lessons count as shown.
 #[utoipa::path(
     get, path = "/api/lessons/retrieve", operation_id = "retrieve_lessons", tag = "feedback", params(AboutQuery),
     responses((status = 200, description = "The best first", body = LessonList))
@@ -47,9 +47,9 @@ pub async fn retrieve(
     Ok(Json(LessonList { items: found.into_iter().map(Into::into).collect(), next_cursor: None }))
 }
 
-/// Be told what is known about something
+/// Recall lessons and rules as Markdown
 ///
-/// The lessons for it and the rules, as a page of Markdown; they count as shown.
+/// The lessons that match the words, and the prevention rules. The lessons count as shown.
 #[utoipa::path(
     get, path = "/api/lessons/recall", operation_id = "recall_lessons", tag = "feedback", params(AboutQuery),
     responses((status = 200, description = "Markdown", body = Markdown))
@@ -66,7 +66,7 @@ pub async fn recall(
 
 /// List prevention rules
 ///
-/// What came up in three feedbacks or more and is to be kept from happening; each fades with its lesson.
+/// Lessons that came up in three or more feedback events. A rule loses weight with its lesson.
 #[utoipa::path(
     get, path = "/api/lessons/rules", operation_id = "prevention_rules", tag = "feedback", params(RulesQuery),
     responses((status = 200, description = "The weightiest first", body = PreventionRules))
@@ -96,7 +96,8 @@ pub async fn get(
 
 /// Accept, reword or retire a lesson
 ///
-/// An accepted one does not fade; a retired one is given to nobody and does not come back by itself.
+/// An accepted lesson does not lose confidence over time. A retired lesson is shown to no agent, and new feedback
+/// does not bring it back.
 #[utoipa::path(
     patch, path = "/api/lessons/{id}", operation_id = "patch_lesson", tag = "feedback",
     params(("id" = String, Path, description = "The lesson")), request_body = PatchLesson,

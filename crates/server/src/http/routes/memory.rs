@@ -48,10 +48,10 @@ async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Ask how much is remembered
+/// Count memories
 #[utoipa::path(
     get, path = "/api/memory/status", operation_id = "memory_status", tag = "memory", params(MemoryQuery),
-    responses((status = 200, description = "How much", body = MemoryStatus))
+    responses((status = 200, description = "The counts", body = MemoryStatus))
 )]
 pub async fn status(
     State(app): State<App>,
@@ -149,10 +149,10 @@ pub async fn forget_rule(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Let the past be brought up, or not
+/// Switch recall on or off
 #[utoipa::path(
     patch, path = "/api/memory/recall", operation_id = "set_recall", tag = "memory", request_body = RecallRequest,
-    responses((status = 200, description = "As it is now", body = RecallDone))
+    responses((status = 200, description = "The setting", body = RecallDone))
 )]
 pub async fn recall(
     State(app): State<App>,

@@ -20,14 +20,14 @@ use crate::http::query::Params;
 
 /// Post a message
 ///
-/// Into a conversation: its turn starts, or waits for the one that runs, as `on_busy` says. With
-/// `append_only` it is kept and shown, and nobody answers.
+/// Appends a message to a conversation and starts a turn. If a turn is running, `on_busy` says what happens. With
+/// `append_only` no turn starts.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/messages", operation_id = "post_message", tag = "talk",
     params(("id" = String, Path, description = "The session"), WaitQuery), request_body = MessageRequest,
     responses(
-        (status = 202, description = "DefinitionAnswer; the answer comes through the log", body = MessageDone),
-        (status = 200, description = "DefinitionAnswer, and answered where that was waited for", body = MessageDone)
+        (status = 202, description = "Appended; the reply comes through the log", body = MessageDone),
+        (status = 200, description = "Appended; with `wait`, the reply is in the answer", body = MessageDone)
     )
 )]
 pub async fn post(
@@ -63,14 +63,14 @@ pub async fn post(
     Ok((StatusCode::OK, Json(answer)))
 }
 
-/// Look back over a session
+/// Extract memories from a session
 ///
-/// What was said since the last time is read for what is worth remembering, and the session gets a
-/// description unless a person wrote one. Nothing new: nothing is done.
+/// The server reads the messages since the last checkpoint, stores what is worth remembering, and writes the
+/// session's description unless a person wrote one. Without new messages it does nothing.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/checkpoint", operation_id = "checkpoint", tag = "talk",
     params(("id" = String, Path, description = "The session")), request_body = Option<CheckpointRequest>,
-    responses((status = 200, description = "What it came to", body = CheckpointDone))
+    responses((status = 200, description = "The outcome", body = CheckpointDone))
 )]
 pub async fn checkpoint(
     State(app): State<App>,
@@ -89,9 +89,9 @@ pub async fn checkpoint(
     }))
 }
 
-/// Read a conversation's state from its log
+/// Rebuild a conversation's state from its log
 ///
-/// At any sequence. For the newest one the answer says whether the kept state is the same.
+/// At any sequence. For the newest one, `matches` says whether the stored state is the same.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/replay", operation_id = "replay", tag = "talk",
     params(("id" = String, Path, description = "The session"), AtSequenceQuery),

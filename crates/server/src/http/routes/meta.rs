@@ -26,28 +26,28 @@ fn healthy() -> Json<Health> {
     Json(Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
-/// Whether the process lives
+/// Check that the process is alive
 #[utoipa::path(
     get, path = "/healthz", operation_id = "health", tag = "server", security(()),
-    responses((status = 200, description = "It does", body = Health))
+    responses((status = 200, description = "Alive", body = Health))
 )]
 pub async fn health(Params(()): Params<()>) -> Json<Health> {
     healthy()
 }
 
-/// Whether the server can work: the store answers
+/// Check that the store answers
 #[utoipa::path(
     get, path = "/readyz", operation_id = "ready", tag = "server", security(()),
-    responses((status = 200, description = "It can", body = Health))
+    responses((status = 200, description = "Ready", body = Health))
 )]
 pub async fn ready(State(app): State<App>, Params(()): Params<()>) -> Result<Json<Health>> {
     app.engine.tenant_store().ready().await?;
     Ok(healthy())
 }
 
-/// Figures for Prometheus
+/// Read metrics
 ///
-/// With authentication they are the operator's: they count over all tenants.
+/// With authentication only the operator may read them: they count over all tenants.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics", tag = "server",
     responses((status = 200, description = "In Prometheus' text format", body = String,
@@ -66,10 +66,10 @@ pub async fn figures(State(app): State<App>, caller: Caller, Params(()): Params<
     Ok(response)
 }
 
-/// This document
+/// Read this document
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "openapi", tag = "server", security(()),
-    responses((status = 200, description = "The contract", body = Object))
+    responses((status = 200, description = "The OpenAPI document", body = Object))
 )]
 pub async fn document(Params(()): Params<()>) -> Response {
     let mut response = spec::document().into_response();
@@ -77,10 +77,10 @@ pub async fn document(Params(()): Params<()>) -> Response {
     response
 }
 
-/// A page that says what runs here
+/// Read the home page
 #[utoipa::path(
     get, path = "/", operation_id = "home", tag = "server", security(()),
-    responses((status = 200, description = "For people", body = String, content_type = "text/html; charset=utf-8"))
+    responses((status = 200, description = "An HTML page for people", body = String, content_type = "text/html; charset=utf-8"))
 )]
 pub async fn home(State(app): State<App>, Params(()): Params<()>) -> Response {
     let mut response = Html(page::home(&app.about)).into_response();

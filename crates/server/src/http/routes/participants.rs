@@ -16,8 +16,8 @@ use crate::http::query::Params;
 
 /// Leave a session
 ///
-/// You are no longer among its participants and no longer see it. The person who invited you cannot put you back: only you can,
-/// or an owner. The holder of a session does not leave it.
+/// The caller is no longer a participant and no longer sees the session. Only the caller or an owner can add the
+/// caller again. The holder of a session cannot leave it.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}/participants/me", operation_id = "leave_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")),
@@ -33,11 +33,11 @@ pub async fn leave(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Come back to a session that you have left
+/// Return to a session that the caller has left
 #[utoipa::path(
     post, path = "/api/sessions/{id}/participants/me", operation_id = "come_back_to_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
-    responses((status = 200, description = "Back among its participants", body = Session))
+    responses((status = 200, description = "The caller takes part again", body = Session))
 )]
 pub async fn come_back(
     State(app): State<App>,

@@ -11,8 +11,8 @@ use crate::http::query::Params;
 
 /// Search
 ///
-/// Messages, titles and descriptions that contain all the words, newest first; and, with the first page, what the
-/// caller's own memory holds about them.
+/// Messages, titles and descriptions that contain all the words, newest first. The first page also has matches in the
+/// caller's own memory.
 #[utoipa::path(
     get, path = "/api/search", operation_id = "search", tag = "sessions", params(SearchQuery),
     responses((status = 200, description = "A page of hits", body = Hits))

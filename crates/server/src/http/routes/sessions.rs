@@ -26,14 +26,14 @@ use crate::http::query::Params;
 
 /// Open a session
 ///
-/// Makes a session, or opens the one that has this id: it shows in lists again, its scalar metadata
-/// is merged, everything else of it stays.
+/// Creates a session, or opens the existing one with this id: lists show it again and its scalar metadata is merged;
+/// its other fields stay.
 #[utoipa::path(
     post, path = "/api/sessions", operation_id = "open_session", tag = "sessions", request_body = OpenSession,
     responses(
         (status = 201, description = "Made", body = Session),
-        (status = 200, description = "It was there already", body = Session),
-        (status = 404, description = "The id is taken by a session that is not yours to see",
+        (status = 200, description = "The session existed", body = Session),
+        (status = 404, description = "A session that the caller may not see has this id",
             body = sederunt_api::wire::error::Envelope)
     )
 )]
@@ -49,7 +49,7 @@ pub async fn open(
 
 /// List sessions
 ///
-/// Newest activity first. Callers who are no owners see the sessions that they take part in.
+/// Newest activity first. Callers who are not owners see the sessions in which they take part.
 #[utoipa::path(
     get, path = "/api/sessions", operation_id = "list_sessions", tag = "sessions", params(SessionsQuery),
     responses((status = 200, description = "A page", body = SessionList))
@@ -64,7 +64,7 @@ pub async fn list(
 
 /// Read a session
 ///
-/// A share link shows its title, status and result alone.
+/// Through a share link: only its title, status and result.
 #[utoipa::path(
     get, path = "/api/sessions/{id}", operation_id = "get_session", tag = "sessions",
     params(("id" = String, Path, description = "The session"), ShareQuery),
@@ -84,14 +84,14 @@ pub async fn get(
     }))
 }
 
-/// Read where a session stands
+/// Read the state of a session
 ///
-/// Its status, counts, open turn and claim, from its row alone: what to ask for while waiting, at the
-/// same cost however long the log is. A share link shows its status and last sequence.
+/// Its status, counts, open turn and claim. The server reads one row, so polling costs the same for a log of any
+/// length. Through a share link: only its status and last sequence.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/state", operation_id = "get_session_state", tag = "sessions",
     params(("id" = String, Path, description = "The session"), ShareQuery),
-    responses((status = 200, description = "Where it stands", body = StateView))
+    responses((status = 200, description = "Its status", body = StateView))
 )]
 pub async fn state(
     State(app): State<App>,
@@ -109,8 +109,8 @@ pub async fn state(
 
 /// Change a session
 ///
-/// Adding participants to a conversation whose open sitting uses one person's memory ends that sitting first: what it
-/// leaves stays that person's.
+/// If participants are added to a conversation whose open sitting uses one person's memory, the server ends that
+/// sitting first: its memories stay that person's.
 #[utoipa::path(
     patch, path = "/api/sessions/{id}", operation_id = "patch_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = PatchSession,
@@ -127,12 +127,12 @@ pub async fn patch(
 
 /// Delete a session
 ///
-/// With its log. Sessions that run or wait for a decision stay: stop them first. A group's session is 409
-/// `group_session`, unless an owner asks for it with `force=true`.
+/// Deletes the session and its log. A session that runs or waits for a decision must be stopped first (409
+/// `session_running`). A group's session is 409 `group_session`, unless an owner sends `force=true`.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", operation_id = "delete_session", tag = "sessions",
     params(("id" = String, Path, description = "The session"), DeleteQuery),
-    responses((status = 204, description = "Gone"))
+    responses((status = 204, description = "Deleted"))
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -149,8 +149,8 @@ pub async fn delete(
 
 /// Move a session to another status
 ///
-/// Only: start a draft, cancel or abandon, expire, and an external session between `idle` and
-/// `running`. Everything else happens through claims, answers and decisions.
+/// Allowed: start a draft, cancel, abandon or expire a session, and move an external session between `idle` and
+/// `running`. All other changes of status come from claims, answers and decisions.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/transition", operation_id = "transition_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Transition,
@@ -165,7 +165,7 @@ pub async fn transition(
     Ok(Json(app.engine.transition(&caller.actor, &id, input.body.into(), input.key).await?.into()))
 }
 
-/// Do the work of a failed session again, in a new one
+/// Retry a failed session in a new session
 #[utoipa::path(
     post, path = "/api/sessions/{id}/retry", operation_id = "retry_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
@@ -183,11 +183,11 @@ pub async fn retry(
 
 /// Ask a session to stop
 ///
-/// Its worker learns by its next heartbeat or append. What nobody works on ends at once.
+/// The worker learns of it in the answer to its next heartbeat or append. A session without a worker ends at once.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/stop", operation_id = "stop_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
-    responses((status = 200, description = "Params", body = Session))
+    responses((status = 200, description = "Requested", body = Session))
 )]
 pub async fn stop(
     State(app): State<App>,
@@ -202,7 +202,7 @@ pub async fn stop(
 
 /// Fork a session
 ///
-/// A new session with the same log up to a sequence, and its own from there.
+/// Creates a session whose log begins with this session's events up to a sequence.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/fork", operation_id = "fork_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Fork,
@@ -218,7 +218,7 @@ pub async fn fork(
     Ok((StatusCode::CREATED, Json(session.into())))
 }
 
-/// List the sessions that a session brought forth
+/// List the children of a session
 #[utoipa::path(
     get, path = "/api/sessions/{id}/children", operation_id = "list_children", tag = "sessions",
     params(("id" = String, Path, description = "The session"), PageQuery),
@@ -235,12 +235,12 @@ pub async fn children(
 
 /// Export a session
 ///
-/// What was said in it, for people to read: Markdown (with what tools answered, in short) or plain text. With
-/// `all=true` the whole log; JSON always holds the row and the whole log.
+/// The messages as Markdown (with short tool results) or plain text, for people to read. With `all=true` the whole
+/// log. JSON always has the session and the whole log.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/export", operation_id = "export_session", tag = "sessions",
     params(("id" = String, Path, description = "The session"), ExportQuery),
-    responses((status = 200, description = "The session on paper", content(
+    responses((status = 200, description = "The export", content(
         (String = "text/markdown; charset=utf-8"), (String = "text/plain; charset=utf-8"),
         (Object = "application/json"),
     )))

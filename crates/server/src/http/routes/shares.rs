@@ -36,7 +36,7 @@ pub async fn create(
 
 /// Revoke a share link
 ///
-/// Streams through it end within five seconds.
+/// Its streams end within five seconds.
 #[utoipa::path(
     delete, path = "/api/shares/{id}", operation_id = "revoke_share", tag = "sessions",
     params(("id" = String, Path, description = "The link's id, not its token")),

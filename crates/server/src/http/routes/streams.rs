@@ -18,7 +18,7 @@ use crate::http::sse;
 /// Follow a log
 ///
 /// Server-sent events: `id: <sequence>` with `data: <Event>` for every event after the cursor;
-/// `event: ready` when the backlog is through; `event: delta` with `{text, offset}` of a reply that is
+/// `event: ready` after the last event of the backlog; `event: delta` with `{text, offset}` of a reply that is
 /// still being written; `event: gap` with `{first}` where rows were removed; comments as signs of life.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/stream", operation_id = "stream_session", tag = "events",
@@ -26,7 +26,7 @@ use crate::http::sse;
         ("id" = String, Path, description = "The session"), StreamQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The last sequence seen", pattern = "^[0-9]{1,18}$")
     ),
-    responses((status = 200, description = "Until either side ends it", body = String,
+    responses((status = 200, description = "The stream, until either side closes it", body = String,
         content_type = "text/event-stream"))
 )]
 pub async fn session(
@@ -45,7 +45,7 @@ pub async fn session(
     Ok(sse::response(sse::log(app, caller, log)))
 }
 
-/// Follow what changes
+/// Follow changes of sessions
 ///
 /// Hints that something about a session changed, so that lists and inboxes can be live: `event:
 /// sessions` with the sessions' ids, status and last sequence; `event: approvals` and `event: counts`
@@ -56,7 +56,7 @@ pub async fn session(
     params(
         HintsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last hint seen")
     ),
-    responses((status = 200, description = "Until either side ends it", body = String,
+    responses((status = 200, description = "The stream, until either side closes it", body = String,
         content_type = "text/event-stream"))
 )]
 pub async fn hints(

@@ -19,7 +19,7 @@ use crate::http::query::Params;
 
 /// Define a task
 ///
-/// Members define tasks of their own; what a task names must be there.
+/// Members define their own tasks. The agents, entities and criteria sets that a task names must exist.
 #[utoipa::path(
     post, path = "/api/tasks", operation_id = "create_task", tag = "library", request_body = NewTask,
     responses((status = 201, description = "Defined", body = Task))
@@ -37,7 +37,7 @@ pub async fn create(
 
 /// List tasks
 ///
-/// Members see what they made and what is assigned to them.
+/// Members see the tasks that they created and those that are assigned to them.
 #[utoipa::path(
     get, path = "/api/tasks", operation_id = "list_tasks", tag = "library", params(TasksQuery),
     responses((status = 200, description = "A page, newest first", body = TaskList))
@@ -70,7 +70,8 @@ pub async fn get(
 
 /// Change a task
 ///
-/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+/// Given fields are replaced, `null` clears a field. Runs that are already started keep the definition they were
+/// started with.
 #[utoipa::path(
     patch, path = "/api/tasks/{id}", operation_id = "patch_task", tag = "library",
     params(("id" = String, Path, description = "The task's id or slug")), request_body = PatchTask,
@@ -89,12 +90,12 @@ pub async fn patch(
 
 /// Start a task
 ///
-/// Makes a pending session; with steps, a parent with a child for each. A person's part waits in that
-/// person's inbox.
+/// Creates a pending session; for a task with steps, a parent with one child per step. A person's step waits in that
+/// person's work queue.
 #[utoipa::path(
     post, path = "/api/tasks/{id}/trigger", operation_id = "trigger_task", tag = "library",
     params(("id" = String, Path, description = "The task's id or slug")), request_body = Option<Trigger>,
-    responses((status = 201, description = "The session that stands for the run", body = Session))
+    responses((status = 201, description = "The session of the run", body = Session))
 )]
 pub async fn trigger(
     State(app): State<App>,
@@ -107,13 +108,13 @@ pub async fn trigger(
     Ok((StatusCode::CREATED, Json(session.into())))
 }
 
-/// Read where a task stands
+/// Read the status of a task
 ///
-/// Its newest run, how long that took, what went wrong, and the newest events.
+/// Its newest run, the duration and error of that run, and the newest events.
 #[utoipa::path(
     get, path = "/api/tasks/{id}/status", operation_id = "get_task_status", tag = "library",
     params(("id" = String, Path, description = "The task's id or slug")),
-    responses((status = 200, description = "Where it stands", body = TaskStanding))
+    responses((status = 200, description = "Its status", body = TaskStanding))
 )]
 pub async fn status(
     State(app): State<App>,

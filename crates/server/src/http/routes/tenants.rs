@@ -61,7 +61,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(app.engine.operator().create_tenant(&id).await?.into())))
 }
 
-/// Suspend a tenant, or let it go on
+/// Suspend or resume a tenant
 ///
 /// The credentials of a suspended tenant are refused within five seconds.
 #[utoipa::path(
@@ -82,7 +82,7 @@ pub async fn patch(
 #[utoipa::path(
     delete, path = "/api/tenants/{id}", operation_id = "delete_tenant", tag = "operator",
     params(("id" = String, Path, description = "The tenant")),
-    responses((status = 204, description = "Gone"))
+    responses((status = 204, description = "Deleted"))
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -159,13 +159,13 @@ fn renamed(error: Error) -> Error {
     }
 }
 
-/// Forget old records
+/// Purge old records
 ///
-/// Ratings and crises of all tenants, by whole days: what is older than so many days goes, the day itself stays. A crisis
-/// that is held stays. The same happens by itself once a day. With `preview` it only counts.
+/// Deletes ratings and crisis records of all tenants that are older than so many whole days. Crisis records that are
+/// held stay. The server does the same once a day by itself. With `preview` it only counts them.
 #[utoipa::path(
     post, path = "/api/purge", operation_id = "purge", tag = "operator", request_body = Option<Purge>,
-    responses((status = 200, description = "How many went", body = Purged))
+    responses((status = 200, description = "The number of deleted records", body = Purged))
 )]
 pub async fn purge(State(app): State<App>, _: AsOperator, input: Input<Purge>) -> Result<Json<Purged>> {
     let kept = |field: &'static str, days: Option<u32>| match days {
@@ -189,7 +189,7 @@ pub async fn purge(State(app): State<App>, _: AsOperator, input: Input<Purge>) -
 /// trail of the tenant `default`.
 #[utoipa::path(
     post, path = "/api/audit/backup", operation_id = "note_backup", tag = "operator", request_body = BackupMade,
-    responses((status = 204, description = "Written down"))
+    responses((status = 204, description = "Written to the audit trail"))
 )]
 pub async fn note_backup(
     State(app): State<App>,

@@ -27,7 +27,7 @@ use sederunt_api::wire::talk::AtSequenceQuery;
 
 /// List conversations
 ///
-/// Newest first. Incognito ones are in no list.
+/// Newest first. Incognito conversations are not listed.
 #[utoipa::path(
     get, path = "/api/threads", operation_id = "list_threads", tag = "talk", params(ThreadsQuery),
     responses((status = 200, description = "A page", body = ThreadList))
@@ -50,13 +50,13 @@ pub async fn list(
     }))
 }
 
-/// Read what was said
+/// Read the messages of a conversation
 ///
-/// The newest part, oldest first; nothing for a conversation that has not begun.
+/// The newest messages, in their order. Empty for a conversation that has not begun.
 #[utoipa::path(
     get, path = "/api/threads/{id}/history", operation_id = "thread_history", tag = "talk",
     params(("id" = String, Path, description = "The conversation"), HistoryQuery),
-    responses((status = 200, description = "What was said", body = History))
+    responses((status = 200, description = "The messages", body = History))
 )]
 pub async fn history(
     State(app): State<App>,
@@ -73,7 +73,7 @@ pub async fn history(
     Ok(Json(History { items: said.into_iter().map(Into::into).collect() }))
 }
 
-/// Look into a conversation
+/// Read the inner state of a conversation
 #[utoipa::path(
     get, path = "/api/threads/{id}/state", operation_id = "thread_state", tag = "talk",
     params(("id" = String, Path, description = "The conversation"), AtSequenceQuery),
@@ -99,7 +99,7 @@ pub async fn state(
 #[utoipa::path(
     get, path = "/api/threads/{id}/session-status", operation_id = "thread_status", tag = "talk",
     params(("id" = String, Path, description = "The conversation")),
-    responses((status = 200, description = "Where it stands", body = ThreadStatus))
+    responses((status = 200, description = "Its status", body = ThreadStatus))
 )]
 pub async fn status(
     State(app): State<App>,
@@ -122,8 +122,8 @@ pub async fn status(
 
 /// End a sitting
 ///
-/// Rates it, sums it up, keeps what is worth keeping, closes it; the conversation goes on with its next
-/// message. Waits for a turn that runs. Nothing to end is no error.
+/// The server rates the sitting, summarises it, stores its memories and closes it; the next message opens a new
+/// sitting. It waits for a running turn. If no sitting is open, nothing happens and the status is 200.
 #[utoipa::path(
     post, path = "/api/threads/{id}/end", operation_id = "end_sitting", tag = "talk",
     params(("id" = String, Path, description = "The conversation")), request_body = Option<EndRequest>,
@@ -163,12 +163,13 @@ pub async fn end(
 
 /// Rate a sitting that has ended
 ///
-/// The one that ended last, or else the one that is open. The first rating stands. Before any sitting
-/// has ended it is 409 `nothing_ended`. A comment is given as feedback on the conversation, apart from the rating.
+/// Rates the sitting that ended last, or else the open one; only the first rating of a sitting counts. Before any
+/// sitting has ended it is 409 `nothing_ended`. A comment becomes feedback on the conversation, stored apart from the
+/// rating.
 #[utoipa::path(
     post, path = "/api/threads/{id}/feedback", operation_id = "rate_sitting", tag = "talk",
     params(("id" = String, Path, description = "The conversation")), request_body = RateRequest,
-    responses((status = 200, description = "Whether it was kept", body = RateDone))
+    responses((status = 200, description = "The outcome", body = RateDone))
 )]
 pub async fn rate(
     State(app): State<App>,
@@ -205,8 +206,7 @@ pub async fn rate(
 
 /// List the ratings of a conversation
 ///
-/// Of its sittings, oldest first, with how many there are of each label. A rating is a label: it holds no words, and
-/// whose it is is not told.
+/// The ratings of its sittings, oldest first, and the count of each label. A rating has no words and names no user.
 #[utoipa::path(
     get, path = "/api/threads/{id}/ratings", operation_id = "list_ratings", tag = "talk",
     params(("id" = String, Path, description = "The conversation")),

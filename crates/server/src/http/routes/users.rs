@@ -74,7 +74,7 @@ pub async fn patch(
     Ok(Json(app.engine.update_user(&caller.actor, &id, input.body.into()).await?.into()))
 }
 
-/// Say who a user is on a platform
+/// Link a user to an identity on a platform
 #[utoipa::path(
     post, path = "/api/users/{id}/identities", operation_id = "link_identity", tag = "people",
     params(("id" = String, Path, description = "The user")), request_body = Identity,
@@ -89,12 +89,12 @@ pub async fn link(
     Ok(Json(app.engine.link_identity(&caller.actor, &id, input.body.into(), input.key).await?.into()))
 }
 
-/// Make one person of two
+/// Merge two users
 ///
-/// Identities and sessions of this user become the other's.
+/// Moves the identities and sessions of this user to the other user.
 #[utoipa::path(
     post, path = "/api/users/{id}/merge", operation_id = "merge_users", tag = "people",
-    params(("id" = String, Path, description = "The user that ceases to be")), request_body = Merge,
+    params(("id" = String, Path, description = "The user that is merged")), request_body = Merge,
     responses((status = 200, description = "The user that remains", body = User))
 )]
 pub async fn merge(

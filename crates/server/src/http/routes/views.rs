@@ -27,8 +27,9 @@ use crate::http::{App, form};
 
 /// Define or publish a view
 ///
-/// With `session_id` and the `epoch` of your claim on it, the session publishes the view: it takes answers from now on,
-/// and `url` is the link to hand on. The same again gives the same link. Without them it is a form for later.
+/// With `session_id` and the `epoch` of the caller's claim, the session publishes the view: it takes answers from now
+/// on, and `url` is its link. The same request again gives the same link. Without `session_id` the view is defined
+/// and not published.
 #[utoipa::path(
     post, path = "/api/views", operation_id = "create_view", tag = "library", request_body = NewView,
     responses((status = 201, description = "Defined", body = View))
@@ -53,9 +54,8 @@ pub async fn create(
 
 /// Make a personal link
 ///
-/// The link opens this published form as this one member, who answers it in a browser without signing in. It opens
-/// nothing else, and it ends when it expires, when it is revoked (`DELETE /api/shares/{id}`), or when the user is
-/// suspended. Owners make it.
+/// For owners. The link lets one member answer this published view in a browser without signing in, and opens nothing
+/// else. It ends when it expires, when it is revoked (`DELETE /api/shares/{id}`), or when the user is suspended.
 #[utoipa::path(
     post, path = "/api/views/{id}/share", operation_id = "share_view", tag = "library",
     params(("id" = String, Path, description = "The view")), request_body = PersonalLinkRequest,
@@ -117,8 +117,8 @@ pub async fn list(
 
 /// Read a view
 ///
-/// Owners, workers and its maker see all of it. Those who may answer it see what it asks, and nothing of the
-/// session: with gate `lead` after they have said who they are.
+/// Owners, workers and its creator see the whole view. Respondents see its questions and nothing of the session; with
+/// gate `lead`, after they have given name and email.
 #[utoipa::path(
     get, path = "/api/views/{id}", operation_id = "get_view", tag = "library",
     params(("id" = String, Path, description = "The view"), ShareQuery),
@@ -138,7 +138,8 @@ pub async fn get(
 
 /// Change a view
 ///
-/// Given fields replace, `null` clears. One that is published keeps its questions; `publish_config` opens and closes it.
+/// Given fields are replaced, `null` clears a field. A published view keeps its questions; `publish_config` opens and
+/// closes it.
 #[utoipa::path(
     patch, path = "/api/views/{id}", operation_id = "patch_view", tag = "library",
     params(("id" = String, Path, description = "The view")), request_body = PatchView,
@@ -156,7 +157,7 @@ pub async fn patch(
 
 /// List the answers to a view
 ///
-/// As they stand in the log of its session, oldest first.
+/// From the log of its session, oldest first.
 #[utoipa::path(
     get, path = "/api/views/{id}/answers", operation_id = "list_answers", tag = "library",
     params(("id" = String, Path, description = "The view"), AnswersQuery),
@@ -171,13 +172,14 @@ pub async fn answers(
     Ok(Json(app.engine.answers(&caller.actor, &id, asked.after.unwrap_or(0), asked.limit).await?.into()))
 }
 
-/// Say who you are
+/// Give a respondent's name and email
 ///
-/// For a view with gate `lead`. An entity of type `lead` stands for you from now on, and a cookie says so.
+/// For a view with gate `lead`. The server creates an entity of type `lead` for the respondent and sets a cookie that
+/// names it.
 #[utoipa::path(
     post, path = "/api/views/{id}/lead", operation_id = "clear_lead", tag = "library",
     params(("id" = String, Path, description = "The view")), request_body = Lead,
-    responses((status = 200, description = "What is asked", body = AskedView))
+    responses((status = 200, description = "The view with its questions", body = AskedView))
 )]
 pub async fn lead(
     State(app): State<App>,
@@ -195,12 +197,13 @@ pub async fn lead(
 
 /// Answer a view
 ///
-/// Once: the same again is ok and changes nothing, another answer is 409 `already_answered`. A session that waits for the
-/// view goes on with the answer; else it is handed to the next claim.
+/// Each respondent answers once: the same answer again is 200 and changes nothing, another one is 409
+/// `already_answered`. A session that waits for the view continues with the answer; otherwise the next claim carries
+/// it.
 #[utoipa::path(
     post, path = "/api/views/{id}/submit-interaction", operation_id = "submit_interaction", tag = "library",
     params(("id" = String, Path, description = "The view")), request_body = Submit,
-    responses((status = 200, description = "Taken", body = Accepted))
+    responses((status = 200, description = "Received", body = Accepted))
 )]
 pub async fn submit(
     State(app): State<App>,
@@ -218,13 +221,13 @@ pub async fn submit(
     Ok(with_cookie(answer, &app, &id, done.cookie))
 }
 
-/// A page to answer a view on
+/// Open a view in a browser
 ///
-/// Where the link of a view leads.
+/// The page to which a view's link leads.
 #[utoipa::path(
     get, path = "/views/{id}", operation_id = "view_page", tag = "library",
     params(("id" = String, Path, description = "The view"), ShareQuery),
-    responses((status = 200, description = "For people", body = String, content_type = "text/html; charset=utf-8"))
+    responses((status = 200, description = "An HTML page for people", body = String, content_type = "text/html; charset=utf-8"))
 )]
 pub async fn page(
     State(app): State<App>,
@@ -243,7 +246,7 @@ pub async fn page(
     Ok(with_cookie(form::guarded(Html(html).into_response()), &app, &id, cookie))
 }
 
-/// What the page runs
+/// Read the script of the view page
 #[utoipa::path(
     get, path = "/assets/view-form.js", operation_id = "view_form_script", tag = "library", security(()),
     responses((status = 200, description = "A script", body = String, content_type = "text/javascript; charset=utf-8"))
@@ -252,7 +255,7 @@ pub async fn script(Params(()): Params<()>) -> Response {
     form::asset(form::SCRIPT, "text/javascript; charset=utf-8")
 }
 
-/// How the page looks
+/// Read the style sheet of the view page
 #[utoipa::path(
     get, path = "/assets/view-form.css", operation_id = "view_form_style", tag = "library", security(()),
     responses((status = 200, description = "A style sheet", body = String, content_type = "text/css; charset=utf-8"))

@@ -22,12 +22,12 @@ use crate::http::{App, Phase};
 
 /// Claim work
 ///
-/// Hands out pending sessions, each to one worker: highest priority first, then oldest. Waits for one
-/// if asked to; answers with none when there is none. Each comes with what the worker has to know, and
-/// with what a person decided since the last run paused.
+/// Gives pending sessions to the calling worker, each to one worker only: highest priority first, then oldest. With
+/// `wait_ms` the server waits for work; the list is empty if there is none. Each claim carries the brief of its task,
+/// and what a person decided since the last run paused.
 #[utoipa::path(
     post, path = "/api/claims", operation_id = "claim", tag = "work", request_body = ClaimRequest,
-    responses((status = 200, description = "What was handed out", body = Claims))
+    responses((status = 200, description = "The claimed sessions", body = Claims))
 )]
 pub async fn claim(
     State(app): State<App>,
@@ -96,9 +96,9 @@ pub async fn heartbeat(
 
 /// Complete a run
 ///
-/// A result that does not keep its contract is 422 `output_invalid` with what is wrong with it
-/// (`details.complaints`): once, and the claim stays yours for a repair. If a person looks at outputs
-/// of this task, the session waits for that person.
+/// A result that does not fit the output contract is 422 `output_invalid` with the reasons in `details.complaints`;
+/// the worker keeps its claim and may repair the result once. If the task requires approval, the session then waits
+/// for a person.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/complete", operation_id = "complete", tag = "work",
     params(("id" = String, Path, description = "The session")), request_body = Complete,
@@ -130,7 +130,7 @@ pub async fn fail(
 
 /// Pause a run
 ///
-/// Until a tool call is decided, a human answers, or somebody speaks again.
+/// The session waits until a person decides on a tool call, a person answers, or a message arrives.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/yield", operation_id = "yield", tag = "work",
     params(("id" = String, Path, description = "The session")), request_body = Yield,
@@ -155,13 +155,14 @@ async fn settle(
     Ok(Json(app.engine.settle(&caller.actor, id, epoch, how, key).await?.into()))
 }
 
-/// Show text as it is being written
+/// Stream the text of an unfinished reply
 ///
-/// Readers of the session's stream see it at once; no log keeps it. The finished message is an event.
+/// Readers of the session's stream receive it at once; it is not written to the log. The finished message is an
+/// event.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/delta", operation_id = "delta", tag = "work",
     params(("id" = String, Path, description = "The session")), request_body = Delta,
-    responses((status = 204, description = "Shown"))
+    responses((status = 204, description = "Sent to the readers"))
 )]
 pub async fn delta(
     State(app): State<App>,

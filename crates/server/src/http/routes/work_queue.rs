@@ -13,8 +13,8 @@ use crate::http::query::Params;
 
 /// Count the work queue
 ///
-/// What is on the caller's tasks: those it made or is assigned to. A credential without a user counts
-/// every task of the tenant.
+/// Counts the work of the caller's tasks: those it created or is assigned to. For a credential without a user: of all
+/// tasks of the tenant.
 #[utoipa::path(
     get, path = "/api/today/work-queue-counts", operation_id = "count_work_queue", tag = "approvals",
     params(ZoneQuery),

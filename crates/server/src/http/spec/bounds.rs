@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::document;
 
 /// A bound: its keyword, the fields and parameters that have it, and the limit. A field is `Schema.field`, a parameter
-/// `path name` or `*?name`; `*` stands for any schema or route. The first entry that names a place counts.
+/// `path name` or `*?name`; `*` is any schema or route. The first entry that names a place counts.
 type Bound = (&'static str, &'static [&'static str], i128);
 
 fn bounds() -> Vec<Bound> {
