@@ -272,7 +272,7 @@ fn in_process(bench: &Bench, count: u64, keys: Keys) -> Result<Sample> {
         for _ in 0..CONNECTIONS {
             tasks.spawn(append_all(
                 bench.payloads.clone(),
-                engine.clone(),
+                engine.engine.clone(),
                 tickets.clone(),
                 start,
                 bench.cap,

@@ -105,7 +105,7 @@ impl Bench {
             subject::grow(engine, &self.payloads, SHORT, 9).await?;
             subject::grow(engine, &self.payloads, LAST, 9).await?;
             subject::grow(engine, &self.payloads, LONG, self.long_events() - 1).await?;
-            engine.tenant_store().index_now().await?;
+            engine.index_now().await?;
             Ok(())
         })?;
         Ok(self.large.get_or_init(|| subject))

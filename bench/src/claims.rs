@@ -87,7 +87,7 @@ fn beside(store: &str, pending: u64, [raw, told, listed]: [Sample; 3], ours: Sam
 /// Takes `count` sessions. The workers have taken some before the clock starts, as the bare ones have connected and
 /// prepared their statements by then; and the indexer has caught up.
 async fn claim(engine: &Engine, count: u64) -> Result<Sample> {
-    engine.tenant_store().index_now().await?;
+    engine.index_now().await?;
     work(engine, (WORKERS * EACH) as u64).await?;
     let start = Instant::now();
     let taken = work(engine, count).await?;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use sederunt_agents::executor::Kit;
+use sederunt_agents::lesson_writer::LessonWriter;
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::teacher::Teacher;
 use sederunt_core::engine::{Engine, LessonSearch};
 use sederunt_core::feedback::capture::Signal;
 use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State as Standing};
@@ -22,7 +22,7 @@ use crate::load::single_threaded;
 use crate::payload::title;
 use crate::report::Row;
 use crate::rounds::Latencies;
-use crate::subject::{self, Node, Subject};
+use crate::subject::{self, Embedded, Node, Subject};
 
 const LESSONS: usize = 10_000;
 const SILENT: usize = 1_000;
@@ -113,18 +113,18 @@ fn lesson(n: usize, now: sederunt_core::Timestamp) -> Lesson {
     }
 }
 
-async fn teach(engine: &Engine, lessons: usize) -> Result<()> {
-    let now = engine.tenant_store().now().await?;
+async fn teach(engine: &Embedded, lessons: usize) -> Result<()> {
+    let now = engine.now().await?;
     fill(engine, lessons, |n| Record::PutLesson { lesson: Box::new(lesson(n, now)), expects: None }).await
 }
 
-async fn fill(engine: &Engine, count: usize, record: impl Fn(usize) -> Record) -> Result<()> {
+async fn fill(engine: &Embedded, count: usize, record: impl Fn(usize) -> Record) -> Result<()> {
     for first in (0..count).step_by(FILLED) {
         let mut change = Change::new(subject::owner().tenant);
         for n in first..(first + FILLED).min(count) {
             change = change.record(record(n));
         }
-        engine.session_store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+        engine.store.commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
     }
     Ok(())
 }
@@ -148,9 +148,9 @@ async fn ask(engine: &Engine, lessons: usize) -> Result<(Latencies, Latencies)> 
 }
 
 /// Seconds that one sweep takes to close silent feedback.
-async fn sweep(engine: &Engine, silent: usize) -> Result<f64> {
+async fn sweep(engine: &Embedded, silent: usize) -> Result<f64> {
     let owner = subject::owner();
-    let now = engine.tenant_store().now().await?;
+    let now = engine.now().await?;
     let words = |n: usize| format!("You forgot {}", title(n));
     let thumb = |n: usize| {
         let wish = sederunt_core::feedback::capture::Capture {
@@ -191,9 +191,9 @@ async fn sweep(engine: &Engine, silent: usize) -> Result<f64> {
     fill(engine, silent, |n| Record::PutFeedbackSession { session: Box::new(session(n)), expects: None })
         .await?;
     let outbound = Outbound::new(Allow::default()).context("no outbound client")?;
-    let teacher = Teacher::new(engine.clone(), std::sync::Arc::new(Kit::plain(outbound)));
+    let lesson_writer = LessonWriter::new(engine.engine.clone(), std::sync::Arc::new(Kit::plain(outbound)));
     let start = Instant::now();
-    let taught = teacher.finalize_silent().await?;
+    let taught = lesson_writer.finalize_silent().await?;
     ensure!(taught.finalized == silent, "{} of {silent} were finalized", taught.finalized);
     Ok(start.elapsed().as_secs_f64())
 }

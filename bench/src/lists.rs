@@ -33,7 +33,7 @@ pub fn many(bench: &Bench, subject: Subject) -> Result<Subject> {
     eprintln!("  making {} pending sessions", sessions(bench));
     subject.with_engine(async |engine| {
         subject::make_sessions(engine, sessions(bench) as usize, pending).await?;
-        engine.tenant_store().index_now().await?;
+        engine.index_now().await?;
         Ok(())
     })?;
     subject.settle()?;

@@ -13,7 +13,7 @@ pub fn serve(listen: SocketAddr, store: &str) -> Result<()> {
     runtime.block_on(async {
         let engine = open(store).await?;
         let config = ServerConfig { listen, auth: Auth::Keys, ..ServerConfig::default() };
-        let server = Server::bind(engine.clone(), config).await?;
+        let server = Server::bind(engine.engine.clone(), config).await?;
         println!("listening on http://{}", server.local_addr());
         let mut terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
         server

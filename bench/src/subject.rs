@@ -1,16 +1,21 @@
 //! The measured product: its stores, filled through its own engine, and its server as a process of its own.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
+use sederunt::Place;
 use sederunt_core::access::{Actor, Role};
-use sederunt_core::engine::{Append, DraftEvent, Engine, NewKey};
+use sederunt_core::engine::{Append, DraftEvent, Engine, NewKey, Settings};
 use sederunt_core::ids::SessionId;
 use sederunt_core::json::Json;
+use sederunt_core::live::Hub;
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::session::{SessionType, SourceKind};
-use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Refusal, Write};
+use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Refusal, Store, Write};
+use sederunt_store::postgres::{PostgresOptions, PostgresStore};
+use sederunt_store::sqlite::{self, SqliteOptions, SqliteStore};
 use tokio::runtime::Runtime;
 
 use crate::bench::Bench;
@@ -40,16 +45,31 @@ enum Home {
 /// A store that stays open between rounds, as the connections of the bare baselines do.
 pub struct Opened {
     runtime: Runtime,
-    engine: Engine,
+    embedded: Embedded,
+}
+
+/// The engine in this process, and the store below it: stores are filled with whole changes, and some of its reads are
+/// measured alone.
+pub struct Embedded {
+    pub engine: Engine,
+    pub store: Arc<dyn Store>,
+}
+
+impl Deref for Embedded {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
 }
 
 impl Opened {
-    pub fn run<T>(&self, run: impl AsyncFnOnce(&Engine) -> Result<T>) -> Result<T> {
-        self.runtime.block_on(run(&self.engine))
+    pub fn run<T>(&self, run: impl AsyncFnOnce(&Embedded) -> Result<T>) -> Result<T> {
+        self.runtime.block_on(run(&self.embedded))
     }
 
     pub fn close(self) {
-        self.runtime.block_on(self.engine.close());
+        self.runtime.block_on(self.embedded.close());
     }
 }
 
@@ -79,7 +99,7 @@ impl Subject {
     }
 
     /// Runs something on the store in this process, and closes it.
-    pub fn with_engine<T>(&self, run: impl AsyncFnOnce(&Engine) -> Result<T>) -> Result<T> {
+    pub fn with_engine<T>(&self, run: impl AsyncFnOnce(&Embedded) -> Result<T>) -> Result<T> {
         let opened = self.open()?;
         let done = opened.run(run);
         opened.close();
@@ -89,8 +109,8 @@ impl Subject {
     /// Opens the store in this process for several rounds.
     pub fn open(&self) -> Result<Opened> {
         let runtime = single_threaded()?;
-        let engine = runtime.block_on(open(&self.url))?;
-        Ok(Opened { runtime, engine })
+        let embedded = runtime.block_on(open(&self.url))?;
+        Ok(Opened { runtime, embedded })
     }
 
     /// Makes the sessions `s0`, `s1` … that spread-out appends go to.
@@ -193,8 +213,20 @@ async fn count_events(
 }
 
 /// Opens a store in this process.
-pub async fn open(url: &str) -> Result<Engine> {
-    Ok(sederunt::open(url).await?.engine().clone())
+pub async fn open(url: &str) -> Result<Embedded> {
+    let hub = Arc::new(Hub::default());
+    let published = hub.clone();
+    let on_sqlite = move |place| {
+        SqliteStore::open(SqliteOptions { place, clock: Arc::default(), hub: published.clone() })
+    };
+    let store: Arc<dyn Store> = match url.parse()? {
+        Place::Directory(path) => on_sqlite(sqlite::Place::Directory(path))?,
+        Place::Memory => on_sqlite(sqlite::Place::Memory)?,
+        Place::Postgres(url) => PostgresStore::open(PostgresOptions::new(url, hub.clone())).await?,
+    };
+    let engine = Engine::new(store.clone(), hub, Settings::default())
+        .with_private(move || Ok(on_sqlite(sqlite::Place::Memory)?));
+    Ok(Embedded { engine, store })
 }
 
 /// The caller of the engine in this process.
@@ -213,7 +245,11 @@ pub fn talk(nth: usize) -> OpenSession {
 }
 
 /// Makes many sessions, a hundred to a change.
-pub async fn make_sessions(engine: &Engine, count: usize, wish: impl Fn(usize) -> OpenSession) -> Result<()> {
+pub async fn make_sessions(
+    engine: &Embedded,
+    count: usize,
+    wish: impl Fn(usize) -> OpenSession,
+) -> Result<()> {
     let actor = owner();
     let all: Vec<usize> = (0..count).collect();
     for some in all.chunks(SESSIONS_PER_CHANGE) {
@@ -221,7 +257,7 @@ pub async fn make_sessions(engine: &Engine, count: usize, wish: impl Fn(usize) -
         for &nth in some {
             let wish = wish(nth);
             let id = SessionId::parse_new(wish.id.as_deref().context("an unnamed session")?)?;
-            let new = decide::open(&actor, id, wish)?;
+            let new = decide::open(&actor, id, wish, &sederunt_core::ids::RandomIds)?;
             let events = vec![decide::created_event(&new)?];
             change = change.part(ChangePart {
                 on: PartTarget::New(Box::new(new)),
@@ -229,7 +265,7 @@ pub async fn make_sessions(engine: &Engine, count: usize, wish: impl Fn(usize) -
                 writes: [Write::Append(events)].into_iter().collect(),
             });
         }
-        match engine.session_store().commit(change).await {
+        match engine.store.commit(change).await {
             Ok(_) => {}
             Err(Refusal::Stale) => anyhow::bail!("the sessions exist already"),
             Err(Refusal::Rejected(error)) => return Err(error.into()),

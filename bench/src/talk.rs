@@ -1,5 +1,5 @@
-//! Conversations: the cost of storing a turn beside LangGraph's checkpoints, whole turns of the built-in talker,
-//! whether a turn grows with its conversation, how soon a word is heard, the cost of recall and of the keeper.
+//! Conversations: the cost of storing a turn beside LangGraph's checkpoints, whole turns with the built-in model,
+//! whether a turn grows with its conversation, how soon a word is heard, the cost of recall and of a sweep.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::BoxFuture;
 use sederunt_agents::executor::Kit;
-use sederunt_agents::model::{self, Delta, Heard, Model, Reply, Request, Stop, Usage};
+use sederunt_agents::model::{self, Delta, DeltaSink, Model, ModelReply, Request, StopReason, Usage};
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::{Progress, Settings, Talker};
+use sederunt_agents::talk::{Conversations, Progress, Settings};
 use sederunt_core::engine::{Append, Engine, Post, PostFate};
 use sederunt_core::event::{EventType, NewEvent};
 use sederunt_core::ids::{CredentialId, SessionId, UserId};
@@ -22,7 +22,7 @@ use sederunt_core::session::SessionType;
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::store::{Change, ChangePart, Guard, MemoryQuery, PartTarget, Record, Write};
 use sederunt_core::talk::turn::{OnBusy, TurnHost, TurnOutcome, TurnOutcomeKind};
-use sederunt_core::talk::{Sitting, StateFields, Talk, Tier};
+use sederunt_core::talk::{Sitting, StateFields, Talk, Tier, TurnRecords};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -31,7 +31,7 @@ use crate::payload::{Payloads, title};
 use crate::peer::Peer;
 use crate::report::Row;
 use crate::rounds::{Latencies, Sample, interleave};
-use crate::subject::{self, Subject};
+use crate::subject::{self, Embedded, Subject};
 
 /// Sessions that talk at once.
 const AT_ONCE: usize = 32;
@@ -67,7 +67,7 @@ fn name(n: usize) -> String {
     format!("talk-{n}")
 }
 
-async fn fill(engine: &Engine, sessions: usize, history: usize) -> Result<()> {
+async fn fill(engine: &Embedded, sessions: usize, history: usize) -> Result<()> {
     let (owner, payloads) = (Arc::new(subject::owner()), Payloads::new());
     for n in 0..sessions {
         let wish = OpenSession {
@@ -112,7 +112,7 @@ fn outcome(text: &str) -> Result<TurnOutcome> {
             .with("diagnostics", json!({"recalled": 0})),
         buffer: Buffer::default(),
         crisis: 0,
-        records: Vec::new(),
+        records: TurnRecords::default(),
         usage: None,
     })
 }
@@ -153,43 +153,47 @@ fn words() -> String {
 struct Ticking(parking_lot::Mutex<Option<Instant>>);
 
 impl Model for Ticking {
-    fn run<'a>(&'a self, _: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, model::Error>> {
+    fn run<'a>(
+        &'a self,
+        _: &'a Request,
+        heard: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, model::Error>> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(2)).await;
             *self.0.lock() = Some(Instant::now());
             heard(Delta::Text("tick".to_owned()));
             tokio::time::sleep(Duration::from_millis(2)).await;
             let usage = Usage::default();
-            Ok(Reply {
+            Ok(ModelReply {
                 text: "tick".to_owned(),
                 thinking: String::new(),
                 calls: Vec::new(),
                 bad_calls: Vec::new(),
                 usage,
-                stop: Stop::End,
+                stop: StopReason::End,
             })
         })
     }
 }
 
-/// Whole turns of the built-in talker, reported; and how soon a word is forwarded.
+/// Whole turns with the built-in model, reported; and how soon a word is forwarded.
 pub fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
     let subject = Subject::on_disk(bench)?;
     let count = bench.some(2_000);
     let whole = subject.with_engine(async |engine| {
         fill(engine, AT_ONCE, 2).await?;
         let kit = Kit::plain(Outbound::new(Allow::default())?);
-        let talker = Talker::new(engine.clone(), Arc::new(kit), Settings::default());
+        let conversations = Conversations::new(engine.engine.clone(), Arc::new(kit), Settings::default());
         let start = Instant::now();
         let mut tasks = JoinSet::new();
         for n in 0..AT_ONCE {
-            let talker = talker.clone();
+            let conversations = conversations.clone();
             tasks.spawn(async move {
                 let (owner, id) = (Arc::new(subject::owner()), SessionId::parse(&name(n))?);
                 for nth in 0..count / AT_ONCE as u64 {
                     let text = format!("I thought about my garden again, and about {nth} other things");
-                    let taken = talker.post(&owner, &id, post(&text)?, None).await?;
-                    talker.reply_to(&owner, taken).await?;
+                    let taken = conversations.post(&owner, &id, post(&text)?, None).await?;
+                    conversations.reply_to(&owner, taken).await?;
                 }
                 anyhow::Ok(())
             });
@@ -204,17 +208,17 @@ pub fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
         let mut kit = Kit::plain(Outbound::new(Allow::default())?);
         kit.named.insert("scripted:ticking".to_owned(), ticking.clone());
         kit.default_model = "scripted:ticking".to_owned();
-        let talker = Talker::new(engine.clone(), Arc::new(kit), Settings::default());
+        let conversations = Conversations::new(engine.engine.clone(), Arc::new(kit), Settings::default());
         let (owner, id) = (Arc::new(subject::owner()), SessionId::parse(&name(0))?);
         let mut times = Latencies::default();
         for _ in 0..bench.some(200) {
-            let mut taken = talker.post(&owner, &id, post("and then?")?, None).await?;
+            let mut taken = conversations.post(&owner, &id, post("and then?")?, None).await?;
             while let Some(progress) = taken.progress.recv().await {
                 if matches!(progress, Progress::Chunk(_)) {
                     times.add(ticking.0.lock().context("nothing was said")?.elapsed());
                 }
             }
-            talker.reply_to(&owner, taken).await?;
+            conversations.reply_to(&owner, taken).await?;
         }
         Ok(times)
     });
@@ -225,7 +229,7 @@ pub fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// Recall over the facts of one owner, and the keeper over open sittings.
+/// Recall over the facts of one owner, and a sweep over open sittings.
 pub fn recall(bench: &Bench) -> Result<Vec<Row>> {
     let (facts, sittings) = (bench.some(FACTS as u64) as usize, bench.some(OPEN_SITTINGS as u64) as usize);
     let mut rows = Vec::new();
@@ -249,8 +253,8 @@ fn asked_about() -> Owner {
     Owner::user(&UserId::stored("bench"))
 }
 
-async fn remember(engine: &Engine, facts: usize) -> Result<()> {
-    let (tenant, now) = (subject::owner().tenant, engine.tenant_store().now().await?);
+async fn remember(engine: &Embedded, facts: usize) -> Result<()> {
+    let (tenant, now) = (subject::owner().tenant, engine.now().await?);
     for first in (0..facts).step_by(200) {
         let mut change = Change::new(tenant.clone());
         for n in first..(first + 200).min(facts) {
@@ -276,12 +280,12 @@ async fn remember(engine: &Engine, facts: usize) -> Result<()> {
             };
             change = change.record(Record::PutMemory(Box::new(memory)));
         }
-        engine.session_store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+        engine.store.commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
     }
     Ok(())
 }
 
-async fn ask(engine: &Engine, facts: usize) -> Result<Latencies> {
+async fn ask(engine: &Embedded, facts: usize) -> Result<Latencies> {
     let tenant = subject::owner().tenant;
     let mut times = Latencies::default();
     for n in 0..200 {
@@ -297,21 +301,21 @@ async fn ask(engine: &Engine, facts: usize) -> Result<Latencies> {
             limit: 20,
         };
         let start = Instant::now();
-        let found = engine.session_store().memories(&tenant, query).await?;
+        let found = engine.store.memories(&tenant, query).await?;
         times.add(start.elapsed());
         ensure!(!found.items.is_empty(), "nothing was recalled of {text:?}");
     }
     Ok(times)
 }
 
-async fn sweep(engine: &Engine, sittings: usize) -> Result<f64> {
+async fn sweep(engine: &Embedded, sittings: usize) -> Result<f64> {
     open_sittings(engine, 0..EXPIRED).await?;
-    let then = engine.tenant_store().now().await?;
+    let then = engine.now().await?;
     open_sittings(engine, EXPIRED..sittings).await?;
     let mut times = Latencies::default();
     for _ in 0..20 {
         let start = Instant::now();
-        let due = engine.session_store().silent_sittings(then, 1_000).await?;
+        let due = engine.store.silent_sittings(then, 1_000).await?;
         times.add(start.elapsed());
         ensure!(due.len() == EXPIRED, "{} of {EXPIRED} were found", due.len());
     }
@@ -319,7 +323,7 @@ async fn sweep(engine: &Engine, sittings: usize) -> Result<f64> {
 }
 
 /// Sessions with an open sitting each, a hundred to a change.
-async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Result<()> {
+async fn open_sittings(engine: &Embedded, numbers: std::ops::Range<usize>) -> Result<()> {
     let owner = subject::owner();
     let all: Vec<usize> = numbers.collect();
     for some in all.chunks(100) {
@@ -327,7 +331,7 @@ async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Resu
         for &n in some {
             let wish = subject::talk(n);
             let id = SessionId::parse_new(&subject::name(n))?;
-            let new = decide::open(&owner, id.clone(), wish)?;
+            let new = decide::open(&owner, id.clone(), wish, &sederunt_core::ids::RandomIds)?;
             let events = vec![decide::created_event(&new)?];
             let sitting = Sitting {
                 number: 1,
@@ -350,7 +354,7 @@ async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Resu
                 writes: [Write::Append(events), Write::Talk(Box::new(talk))].into_iter().collect(),
             });
         }
-        engine.session_store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+        engine.store.commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
     }
     Ok(())
 }

@@ -4,22 +4,22 @@
 //! they are served: it depends on `sederunt-core` alone, and its caller hands in configuration, secrets and
 //! addresses. Nothing here reads the environment.
 //!
-//! - [`model`]: one trait, and its implementations (OpenAI-compatible, Anthropic, a script, a rule-based talker);
+//! - [`model`]: one trait, and its implementations (OpenAI-compatible, Anthropic, a script, a rule-based model);
 //! - [`tool`]: one trait, and its implementations (HTTP, MCP), with every argument and result checked;
 //! - [`outbound`]: the guard that every address given by a tenant passes before anything is sent to it;
 //! - `steps`: what an agent says and does under a claim, written to the log and read back from it;
 //! - [`executor`]: the worker that runs tasks with all of these;
 //! - [`talk`]: conversations, from a message to its reply and from a sitting to its end;
-//! - [`teacher`]: closes feedback sessions and draws the lesson from each;
+//! - [`lesson_writer`]: closes feedback sessions and draws the lesson from each;
 //! - [`context`]: how a transcript and everything around it become a request within a budget. Pure.
 
 pub mod context;
 pub mod executor;
+mod heartbeat;
+pub mod lesson_writer;
 pub mod limits;
 pub mod model;
 pub mod outbound;
-mod pulse;
 mod steps;
 pub mod talk;
-pub mod teacher;
 pub mod tool;

@@ -68,22 +68,10 @@ pub const TENANTS_LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// How long a caller waits for the reply to a message whose turn runs elsewhere, or later.
 pub const REPLY_WAIT_MAX: Duration = Duration::from_secs(600);
-/// Silent sittings and waiting messages that one round of the keeper handles.
-pub const KEEP_ROWS_MAX: usize = 1_000;
-/// The newest messages of a sitting, from which its summary and memories are made.
-pub const SITTING_MESSAGES_MAX: usize = 400;
-/// The newest earlier sittings whose unkept sentences are compared with this one.
-pub const EARLIER_ARCS_MAX: usize = 10;
+/// Silent sittings and waiting messages that one sweep of conversations handles.
+pub const SWEEP_ROWS_MAX: usize = 1_000;
 /// How often a caller that waits for a turn to end reads the row without having been woken.
 pub const ROW_LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Characters of memory that a spoken conversation is given.
-pub const VOICE_MEMORY_CHARS_MAX: usize = 2_000;
-/// Memories of each kind that a store is asked for before the best few are picked.
-pub const RECALL_CANDIDATES: usize = 20;
-/// Facts that share a word with a new one, and are compared with it.
-pub const KNOWN_LIKE_MAX: usize = 50;
-/// How long a memory counts as used without another write.
-pub const REFERENCED_GRAIN: Duration = Duration::from_secs(24 * 3600);
 /// Characters that one look back over a session reads.
 pub const LOOK_BACK_CHARS_MAX: usize = 32_000;
 
@@ -98,9 +86,9 @@ pub const EMBED_IDLE_MAX: Duration = Duration::from_secs(30);
 /// How long a turn waits for the embedding of its message before it recalls by words alone.
 pub const EMBED_MESSAGE_MAX: Duration = Duration::from_millis(800);
 /// The default similarity (cosine) from which on two texts are related.
-pub const LIKENESS_MIN: f32 = 0.3;
+pub const SIMILARITY_MIN: f32 = 0.3;
 /// Bytes of vectors that are kept ready in memory; the owners used least recently are dropped first.
-pub const SHELVES_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub const VECTOR_CACHE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// A realtime provider's answer to a request for a secret.
 pub const CLIENT_SECRET_BYTES_MAX: usize = 64 * 1024;
 /// How long the start of a spoken conversation waits for that secret.

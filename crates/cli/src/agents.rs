@@ -1,4 +1,4 @@
-//! The models, prices, secrets and servers of the built-in workers and talker. Most of it is read from a file of its
+//! The models, prices, secrets and servers of the built-in workers and of conversations. Most of it is read from a file of its
 //! own, since it names secrets and commands, which no request may do.
 
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use sederunt_agents::executor::kit::{Kit, Means};
 use sederunt_agents::executor::{Executor, Settings};
 use sederunt_agents::model;
-use sederunt_agents::model::choice::{Choice, Provider};
+use sederunt_agents::model::choice::{ModelChoice, Provider};
 use sederunt_agents::model::embed::Embedder;
 use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::model::realtime::Realtime;
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::likeness::Likeness;
-use sederunt_agents::talk::{self, Talker};
+use sederunt_agents::talk::embeddings::MemoryEmbeddings;
+use sederunt_agents::talk::{self, Conversations};
 use sederunt_agents::tool::http::DeclaredSecret;
 use sederunt_agents::tool::mcp;
 use sederunt_core::engine::Engine;
@@ -185,8 +185,8 @@ pub fn safety_settings(config: &Config) -> Result<sederunt_core::safety::Setting
     }
 }
 
-/// The talker, which runs conversations.
-pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker> {
+/// Runs conversations, with the models and settings of the configuration.
+pub fn conversations(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Conversations> {
     let safety = safety_settings(config)?;
     let instructions = match &config.instructions_file {
         Some(path) => text_of(path)?,
@@ -196,10 +196,10 @@ pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker>
         kit.model(model).map_err(|error| Failure::usage(format!("`response_model`: {error}")))?;
     }
     let (file, base) = file_of(config)?;
-    let likeness = match &file.embeddings {
+    let embeddings = match &file.embeddings {
         Some(served) => {
             let embedder = Embedder::new(&served.settings(&kit, base)?).map_err(wrong)?;
-            Some(Arc::new(Likeness::new(embedder, served.likeness_min)))
+            Some(Arc::new(MemoryEmbeddings::new(embedder, served.likeness_min)))
         }
         None => None,
     };
@@ -216,10 +216,10 @@ pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker>
         classify: config.safety.classify,
         extract_by_model: config.talk.extract_by_model,
         instructions,
-        likeness,
+        embeddings,
         realtime,
     };
-    Ok(Talker::new(engine.clone(), kit, settings))
+    Ok(Conversations::new(engine.clone(), kit, settings))
 }
 
 fn text_of(path: &Path) -> Result<String> {
@@ -247,7 +247,7 @@ pub fn kit(config: &Config) -> Result<Kit> {
         }
     }
     for (name, path) in &file.scripts {
-        let script = Choice::Scripted(base.join(path)).open(&kit.providers).map_err(wrong)?;
+        let script = ModelChoice::Scripted(base.join(path)).open(&kit.providers).map_err(wrong)?;
         kit.named.insert(format!("scripted:{name}"), script);
     }
     kit.prices = Prices::new(file.prices.iter().map(|(model, price)| (model.clone(), price.in_micros())));
@@ -268,9 +268,9 @@ pub fn kit(config: &Config) -> Result<Kit> {
         }
         kit.means.insert(TenantId::parse(tenant).map_err(wrong)?, means);
     }
-    match config.model.parse::<Choice>().map_err(wrong)? {
-        Choice::Scripted(path) => {
-            let script = Choice::Scripted(path).open(&kit.providers).map_err(wrong)?;
+    match config.model.parse::<ModelChoice>().map_err(wrong)? {
+        ModelChoice::Scripted(path) => {
+            let script = ModelChoice::Scripted(path).open(&kit.providers).map_err(wrong)?;
             kit.named.insert(config.model.clone(), script);
         }
         choice if !kit.providers.serve(&choice) => {

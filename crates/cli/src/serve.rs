@@ -114,7 +114,7 @@ impl House {
         let kit = Arc::new(agents::kit(config)?);
         store.engine().declare_secrets(kit.secret_hosts());
         store.engine().declare_models(kit.clone());
-        server_config.talker = Some(agents::talker(store.engine(), kit.clone(), config)?);
+        server_config.conversations = Some(agents::conversations(store.engine(), kit.clone(), config)?);
         let server = Server::bind(store.engine().clone(), server_config).await.map_err(refused)?;
         if let Some(directory) = config.directory() {
             let url = format!("http://{}", server.local_addr());

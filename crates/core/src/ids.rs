@@ -100,9 +100,9 @@ impl CredentialId {
 }
 
 impl SessionId {
-    /// A random id, for a session that the caller did not name.
-    pub fn generate() -> Self {
-        Self(Uuid::now_v7().to_string().into())
+    /// A new id, for a session that the caller did not name.
+    pub fn drawn(ids: &dyn IdSource) -> Self {
+        Self(ids.ordered().to_string().into())
     }
 
     /// Takes an id that a caller wants for a session, or says why it cannot have it.
@@ -120,8 +120,8 @@ impl SessionId {
 pub struct Incarnation(pub Uuid);
 
 impl Incarnation {
-    pub fn generate() -> Self {
-        Self(Uuid::now_v7())
+    pub fn drawn(ids: &dyn IdSource) -> Self {
+        Self(ids.ordered())
     }
 }
 
@@ -161,18 +161,86 @@ pub fn check_text(field: &'static str, text: &str, chars_max: usize) -> Result<(
     Ok(())
 }
 
+/// Where ids and secrets are drawn. The engine has one, and hands decisions the ids that they need, so that a decision
+/// with the same input is the same decision.
+pub trait IdSource: Send + Sync + std::fmt::Debug {
+    /// An id whose order is that of the time at which it was drawn.
+    fn ordered(&self) -> Uuid;
+
+    fn fill(&self, bytes: &mut [u8]);
+
+    /// An id that says nothing about when it was drawn.
+    fn unordered(&self) -> Uuid {
+        let mut bytes = [0; 16];
+        self.fill(&mut bytes);
+        uuid::Builder::from_random_bytes(bytes).into_uuid()
+    }
+
+    /// 256 bits, printed so that they fit a header and a URL.
+    fn secret(&self) -> String {
+        use base64::Engine as _;
+        let mut bytes = [0; 32];
+        self.fill(&mut bytes);
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// 128 bits in lower-case hexadecimal.
+    fn hex(&self) -> String {
+        let mut bytes = [0; 16];
+        self.fill(&mut bytes);
+        hex(&bytes)
+    }
+}
+
+/// The source of every id outside tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RandomIds;
+
+impl IdSource for RandomIds {
+    fn ordered(&self) -> Uuid {
+        Uuid::now_v7()
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        rand::rng().fill_bytes(bytes);
+    }
+}
+
+/// Counts: the n-th id drawn from it ends in n.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct CountedIds(std::sync::atomic::AtomicU64);
+
+#[cfg(test)]
+impl IdSource for CountedIds {
+    fn ordered(&self) -> Uuid {
+        let drawn = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+        Uuid::from_u128(drawn.into())
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        let drawn = self.ordered().into_bytes();
+        bytes
+            .iter_mut()
+            .rev()
+            .zip(drawn.iter().rev().chain(std::iter::repeat(&0)))
+            .for_each(|(to, from)| *to = *from);
+    }
+}
+
 /// 256 random bits, printed so that they fit a header and a URL.
 pub fn random_secret() -> String {
-    use base64::Engine as _;
-    let mut bytes = [0u8; 32];
-    rand::rng().fill_bytes(&mut bytes);
-    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
+    RandomIds.secret()
 }
 
 /// Lower-case hexadecimal, `2 * bytes` characters of it.
 pub fn random_hex<const BYTES: usize>() -> String {
-    let mut bytes = [0u8; BYTES];
-    rand::rng().fill_bytes(&mut bytes);
+    let mut bytes = [0; BYTES];
+    RandomIds.fill(&mut bytes);
+    hex(&bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -302,6 +302,18 @@ pub const RECALLED_ARCS_MAX: usize = 2;
 pub const VECTOR_NUMBERS_MAX: usize = 4_096;
 /// An owner's newest vectors, which a question is compared with: as many as one turn has time for.
 pub const VECTORS_COMPARED_MAX: usize = 10_000;
+/// Earlier sittings whose unkept sentences are compared with a sitting that ends: the newest.
+pub const EARLIER_ARCS_MAX: usize = 10;
+/// Characters of memory that a spoken conversation is given.
+pub const VOICE_MEMORY_CHARS_MAX: usize = 2_000;
+/// Memories of each kind that a store is asked for before the best few are picked.
+pub const RECALL_CANDIDATES: usize = 20;
+/// Facts that share a word with a new one, and are compared with it.
+pub const KNOWN_LIKE_MAX: usize = 50;
+/// How long a memory counts as used without another write.
+pub const REFERENCED_GRAIN: Duration = Duration::from_secs(24 * 3600);
+/// The newest messages of a sitting, from which its summary and memories are made.
+pub const SITTING_MESSAGES_MAX: usize = 400;
 /// One recalled memory in a prompt, in characters: a whole summary fits.
 pub const RECALLED_LINE_CHARS_MAX: usize = 800;
 /// What an arc says of a sitting.

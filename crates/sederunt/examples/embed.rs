@@ -47,11 +47,12 @@ pub async fn main() -> Result<()> {
         }
     }
 
-    // A turn: the built-in talker answers, and both the message and the reply are in the log.
-    let talker = store.talker()?;
-    let chat = talker.open(&me, "cli:turns", None).await?;
-    let taken = talker.post(&me, &chat, Post::text("Remember that my sister is called Mona")?, None).await?;
-    println!("{}", talker.reply_to(&me, taken).await?.text);
+    // A turn: the built-in model answers, and both the message and the reply are in the log.
+    let conversations = store.conversations()?;
+    let chat = conversations.open(&me, "cli:turns", None).await?;
+    let taken =
+        conversations.post(&me, &chat, Post::text("Remember that my sister is called Mona")?, None).await?;
+    println!("{}", conversations.reply_to(&me, taken).await?.text);
 
     // A piece of work: somebody queues it, a worker claims, reports and completes it.
     let work = OpenSession {

@@ -36,7 +36,7 @@ mod place;
 pub use open::{Options, Sederunt, open};
 pub use place::Place;
 
-/// What runs turns and work: models, tools, the talker, the executor.
+/// What runs turns and work: models, tools, conversations, the executor.
 pub use sederunt_agents as agents;
 pub use sederunt_core::access::{Actor, Role, ShareAccess};
 pub use sederunt_core::clock::{Clock, SystemClock};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sederunt_agents::executor::Kit;
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::{Settings as TalkSettings, Talker};
+use sederunt_agents::talk::{Conversations, Settings as TalkSettings};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, Settings};
 use sederunt_core::error::{Error, Result};
@@ -96,11 +96,11 @@ impl Sederunt {
         &self.engine
     }
 
-    /// The built-in talker, which needs no key and no network. For models of your own, hand a [`Kit`] that has them
-    /// to [`Talker::new`].
-    pub fn talker(&self) -> Result<Talker> {
+    /// Conversations with the built-in model, which needs no key and no network. For models of your own, hand a [`Kit`] that has them
+    /// to [`Conversations::new`].
+    pub fn conversations(&self) -> Result<Conversations> {
         let outbound = Outbound::new(Allow::default()).map_err(|error| Error::internal(error.to_string()))?;
-        Ok(Talker::new(self.engine.clone(), Arc::new(Kit::plain(outbound)), TalkSettings::default()))
+        Ok(Conversations::new(self.engine.clone(), Arc::new(Kit::plain(outbound)), TalkSettings::default()))
     }
 
     /// Frees lost leases, ends overdue sessions and removes old keys at each interval until `stop` resolves. One

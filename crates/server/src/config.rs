@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use sederunt_agents::talk::Talker;
+use sederunt_agents::talk::Conversations;
 use sederunt_core::limits;
 use sederunt_core::live::budget::StreamBudget;
 use sederunt_core::people::SecretHash;
@@ -163,9 +163,9 @@ pub struct ServerConfig {
     /// Proxies whose forwarded addresses are trusted.
     pub trusted_proxies: TrustedProxies,
     pub sweep_every: Duration,
-    /// Runs conversations; without one the built-in talker does.
-    pub talker: Option<Talker>,
-    /// How often the keeper looks for silent sittings.
+    /// Runs conversations; by default with the built-in model.
+    pub conversations: Option<Conversations>,
+    /// How often conversations are swept for silent sittings.
     pub keep_every: Duration,
     /// How long ending open sittings may take when the server stops; zero leaves them open.
     pub finalize_max: Duration,
@@ -188,7 +188,7 @@ impl Default for ServerConfig {
             connections: ConnectionCaps::default(),
             trusted_proxies: TrustedProxies::default(),
             sweep_every: Duration::from_secs(1),
-            talker: None,
+            conversations: None,
             keep_every: Duration::from_secs(30),
             finalize_max: Duration::ZERO,
             drain_max: Duration::from_secs(10),

@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use http::Request;
 use sederunt_agents::executor::Kit;
-use sederunt_agents::talk::{self, Talker};
+use sederunt_agents::talk::{self, Conversations};
 use sederunt_api::client::{Client, LocalAnswer, LocalRoutes};
 use sederunt_core::engine::Engine;
 use sederunt_core::people::SecretHash;
@@ -29,12 +29,12 @@ pub fn client_in_process(
     kit: Option<Arc<Kit>>,
 ) -> Result<Client, ConfigError> {
     let key = sederunt_core::ids::random_secret();
-    let talker = kit.map(|kit| Talker::new(engine.clone(), kit, talk::Settings::default()));
+    let conversations = kit.map(|kit| Conversations::new(engine.clone(), kit, talk::Settings::default()));
     let config = ServerConfig {
         auth: Auth::Keys,
         operator_key_hash: Some(SecretHash::of(&key)),
         public_url: Some(base_url),
-        talker,
+        conversations,
         ..ServerConfig::default()
     };
     let (phase, watched) = watch::channel(Phase::Serving);

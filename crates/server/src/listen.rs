@@ -11,7 +11,7 @@ use hyper::header;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use sederunt_agents::talk::Talker;
+use sederunt_agents::talk::Conversations;
 use sederunt_core::engine::Engine;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -41,7 +41,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     app: App,
-    talker: Talker,
+    conversations: Conversations,
     config: ServerConfig,
     phase: watch::Sender<Phase>,
 }
@@ -56,7 +56,7 @@ impl Server {
         let listen = |error| ConfigError::Listen(config.listen, error);
         let listener = open(config.listen).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let store = match engine.tenant_store().vitals().await {
+        let store = match engine.vitals().await {
             Ok(vitals) if matches!(config.auth, Auth::Local) => {
                 format!("{} {}", vitals.kind, vitals.server_version)
             }
@@ -65,10 +65,11 @@ impl Server {
             Err(_) => "not reachable".to_owned(),
         };
         let (phase, watched) = watch::channel(Phase::Serving);
-        let talker = config.talker.take().map_or_else(|| http::plain_talker(&engine), Ok)?;
-        config.talker = Some(talker.clone());
+        let conversations =
+            config.conversations.take().map_or_else(|| http::plain_conversations(&engine), Ok)?;
+        config.conversations = Some(conversations.clone());
         let app = App::new(engine, &config, store, address, watched)?;
-        Ok(Self { listener, address, app, talker, config, phase })
+        Ok(Self { listener, address, app, conversations, config, phase })
     }
 
     pub fn local_addr(&self) -> SocketAddr {
@@ -78,13 +79,13 @@ impl Server {
     /// Serves until `shutdown` resolves; then accepts nothing new, ends streams, lets open requests finish for a
     /// while, and returns.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { listener, app, talker, config, phase, .. } = self;
+        let Self { listener, app, conversations, config, phase, .. } = self;
         let drain = DrainRule {
             stall_max: config.streams.stall_max,
             window: config.streams.drain_window,
             bytes_per_second_min: config.streams.drain_bytes_per_second_min,
         };
-        let workers = workers::start(&app, &talker, &config);
+        let workers = workers::start(&app, &conversations, &config);
         let router = http::router(app);
         let per_address = config.connections.per_address.filter(|_| !matches!(config.auth, Auth::Local));
         let caps = ConnectionCaps { per_address, ..config.connections };
@@ -133,10 +134,10 @@ impl Server {
             phase.send_replace(Phase::Closed);
             all_closed.recv().await;
         }
-        talker.drain(config.drain_max).await;
+        conversations.drain(config.drain_max).await;
         workers.stop().await;
         if !config.finalize_max.is_zero()
-            && let Err(error) = talker.end_all(config.finalize_max).await
+            && let Err(error) = conversations.end_all(config.finalize_max).await
         {
             tracing::warn!(target: "sederunt::talk", code = error.code(), "open sittings could not be ended; they end when the store is opened again");
         }

@@ -92,7 +92,10 @@ impl Measures {
         describe_gauge!(LOGS, "Logs with at least one stream reader");
         describe_gauge!(READERS, "Readers of those logs");
         describe_counter!(SWEPT, "Sessions settled by the sweeper, by reason");
-        describe_counter!(KEPT, "Sittings and waiting messages dealt with by the keeper, by outcome");
+        describe_counter!(
+            KEPT,
+            "Sittings and waiting messages dealt with by sweeps of conversations, by outcome"
+        );
         describe_counter!(RUNS_STARTED, "Runs of tasks that were started, and steps of them");
         describe_counter!(RUNS_COMPLETED, "Runs of tasks that completed, and steps of them");
         describe_counter!(

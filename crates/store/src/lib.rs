@@ -1,15 +1,15 @@
-//! Sederunt's storage seam on real databases.
+//! Sederunt's stores: the traits of [`sederunt_core::store::Store`] on SQLite and on PostgreSQL.
 //!
-//! Owns SQL and row mapping, and nothing that the product decides: every rule stands in
-//! `sederunt_core`, above [`sederunt_core::store::Store`].
+//! This crate owns SQL and row mapping and decides nothing about the product: every rule is in `sederunt_core`. The
+//! files beside `sqlite` and `postgres` hold what must not differ between the two.
 
-mod bursts;
-mod narrow;
+mod filtered_list;
+mod message_groups;
 pub mod postgres;
-mod queue;
-mod recall;
+mod postings;
 pub mod sqlite;
 mod words;
+mod work_queue;
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn day_start(at: Timestamp) -> Timestamp {
     retention_cutoff(at, Duration::ZERO)
 }
 
-/// The piece of a text around the first of these words, on one line, as search hits show it.
+/// The part of a text around the first of these words, on one line, as search hits show it.
 pub fn snippet(text: &str, words: &[String]) -> String {
     const BEFORE: usize = 40;
     const CHARS: usize = 160;
@@ -57,8 +57,8 @@ pub fn snippet(text: &str, words: &[String]) -> String {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
-#[path = "../tests/conformance/kept.rs"]
-mod kept;
+#[path = "../tests/conformance/record_builders.rs"]
+mod record_builders;
 
 #[cfg(test)]
 mod tests {

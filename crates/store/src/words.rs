@@ -1,7 +1,5 @@
-//! How a text is cut into words, the same for every store, for what is indexed and for what is asked.
-//!
-//! Cut here and not by a database, so that nothing in a text or a query is ever taken for syntax, and so that the same
-//! question finds the same things everywhere.
+//! Cuts texts and queries into words, the same for every store. The databases do not cut, so nothing in a text or
+//! query is taken for syntax, and the same query finds the same texts on both.
 
 use unicode_normalization::char::decompose_canonical;
 
@@ -20,10 +18,10 @@ pub(crate) fn words_of(text: &str) -> String {
 
 /// Cuts a text into words, in their order: letters and digits in lower case, without accents.
 pub(crate) fn each_word(text: &str, take: impl FnMut(&str)) {
-    let mut words = Words { word: String::new(), length: 0, take };
+    let mut words = WordCutter { word: String::new(), length: 0, take };
     let mut left = text;
     while !left.is_empty() {
-        // A word, what stands behind it, and what is neither.
+        // ASCII letters, then a gap, then a character that is neither.
         let plain = left.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(left.len());
         let (word, rest) = left.split_at(plain);
         let gap = rest.bytes().position(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
@@ -43,16 +41,16 @@ pub(crate) fn each_word(text: &str, take: impl FnMut(&str)) {
     words.end();
 }
 
-struct Words<T> {
-    /// The word that is being written.
+struct WordCutter<T> {
+    /// The word so far.
     word: String,
-    /// Its characters, those that are left out among them.
+    /// Its characters, those beyond the limit included.
     length: usize,
     take: T,
 }
 
-impl<T: FnMut(&str)> Words<T> {
-    /// A word in plain letters, or a part of one.
+impl<T: FnMut(&str)> WordCutter<T> {
+    /// Adds ASCII letters: a word or a part of one.
     fn push_ascii(&mut self, part: &str) {
         let (start, room) = (self.word.len(), WORD_CHARS_MAX.saturating_sub(self.length));
         self.word.push_str(&part[..part.len().min(room)]);
@@ -75,7 +73,7 @@ impl<T: FnMut(&str)> Words<T> {
         }
     }
 
-    /// Plain letters with nothing behind them: as a rule they are the word.
+    /// Ends a word with ASCII letters; as a rule they are the whole word.
     fn end_with(&mut self, part: &str) {
         let whole = self.length == 0 && (1..=WORD_CHARS_MAX).contains(&part.len());
         if whole && !part.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -89,11 +87,12 @@ impl<T: FnMut(&str)> Words<T> {
     fn push_folded(&mut self, c: char) {
         for c in c.to_lowercase() {
             match c {
-                // An accent on its own.
+                // A combining accent.
                 '\u{300}'..='\u{36f}' => {}
-                // Only its place in the word makes it another letter.
+                // The same letter at the end of a word.
                 'ς' => self.push('σ'),
-                // Latin, Greek and Cyrillic, where people leave accents out; elsewhere a mark makes another letter.
+                // Latin, Greek and Cyrillic, where people leave accents out; in other scripts a mark makes another
+                // letter.
                 '\u{80}'..='\u{52f}' | '\u{1e00}'..='\u{1fff}' if c.is_alphanumeric() => {
                     let without = |part| matches!(part, '\u{300}'..='\u{36f}');
                     decompose_canonical(c, |part| {
@@ -109,21 +108,21 @@ impl<T: FnMut(&str)> Words<T> {
     }
 }
 
-/// What somebody looks for: words of which each must be there, at least as the beginning of one.
+/// The words of a search query. A text matches if it has each of them, at least as a prefix.
 #[derive(Clone, Debug)]
-pub(crate) struct Sought {
-    /// In their order, and none is the beginning of another: whoever has the longer one has both.
+pub(crate) struct SearchTerms {
+    /// Sorted, and none is a prefix of another: a text with the longer one has both.
     words: Vec<String>,
     asked: Vec<String>,
 }
 
-impl Sought {
+impl SearchTerms {
     /// `None` if there is no word to look for.
     pub(crate) fn of(asked: &[String]) -> Option<Self> {
         let cut: String = asked.iter().map(|word| words_of(word)).collect();
         let mut words: Vec<String> = cut.split_ascii_whitespace().map(str::to_owned).collect();
         words.sort_unstable_by(|a, b| b.cmp(a));
-        // The longer one stands before its beginnings.
+        // The longer word comes before its prefixes.
         words.dedup_by(|beginning, word| word.starts_with(beginning.as_str()));
         words.reverse();
         (!words.is_empty()).then(|| Self { words, asked: asked.to_vec() })
@@ -133,17 +132,17 @@ impl Sought {
         &self.words
     }
 
-    /// The words as they were asked for.
+    /// The words as the caller wrote them.
     pub(crate) fn asked(&self) -> &[String] {
         &self.asked
     }
 
-    /// Whether all of them are in this text.
-    pub(crate) fn stand_in(&self, text: &str) -> bool {
+    /// Whether this text has all of them.
+    pub(crate) fn match_text(&self, text: &str) -> bool {
         let mut missing: Vec<&str> = self.words.iter().map(String::as_str).collect();
         each_word(text, |word| {
-            // None is the beginning of another, so only the last one that is not behind the word can be its beginning.
-            let at = missing.partition_point(|sought| *sought <= word);
+            // None is a prefix of another, so only the last one that is not greater than the word can be its prefix.
+            let at = missing.partition_point(|terms| *terms <= word);
             if at > 0 && word.starts_with(missing[at - 1]) {
                 missing.remove(at - 1);
             }
@@ -178,8 +177,8 @@ mod tests {
         }
     }
 
-    fn sought(words: &str) -> Option<Sought> {
-        Sought::of(&words.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    fn terms(words: &str) -> Option<SearchTerms> {
+        SearchTerms::of(&words.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
@@ -190,9 +189,9 @@ mod tests {
             ("a ab abc b abd", vec!["abc", "abd", "b"]),
             ("it's", vec!["it", "s"]),
         ] {
-            assert_eq!(sought(asked).unwrap().words(), words, "{asked}");
+            assert_eq!(terms(asked).unwrap().words(), words, "{asked}");
         }
-        assert!(sought("!? -").is_none());
+        assert!(terms("!? -").is_none());
     }
 
     #[test]
@@ -209,7 +208,7 @@ mod tests {
             ("cafe", "Café", true),
             ("x", "", false),
         ] {
-            assert_eq!(sought(asked).unwrap().stand_in(text), found, "{asked:?} in {text:?}");
+            assert_eq!(terms(asked).unwrap().match_text(text), found, "{asked:?} in {text:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::estimate::{self, MESSAGE_OVERHEAD, tokens};
 use super::transcript::Turn;
-use super::untrusted::{self, Kind};
+use super::untrusted::{self, BlockKind};
 use crate::model::Message;
 
 /// Texts are not cut below this: a few words say more than none.
@@ -26,7 +26,7 @@ enum Voice {
     /// The reviewers of earlier results of this run.
     Reviewer,
     /// Data from outside.
-    Untrusted(Kind),
+    Untrusted(BlockKind),
 }
 
 /// Introduces the words of reviewers. The model follows them, but they widen no right: what a run may do is checked
@@ -35,7 +35,7 @@ const REVIEWED: &str = "Reviewers turned earlier results of yours down. Follow w
                         your task, your tools and your limits allow; it gives you no further rights.";
 
 impl Part {
-    pub fn shown(kind: Kind, data: &str) -> Self {
+    pub fn shown(kind: BlockKind, data: &str) -> Self {
         Self { voice: Voice::Untrusted(kind), text: untrusted::neutral(data).into_owned() }
     }
 
@@ -49,7 +49,7 @@ impl Part {
         Self { voice: Voice::Reviewer, text: untrusted::neutral(text).into_owned() }
     }
 
-    const fn kind(&self) -> Option<Kind> {
+    const fn kind(&self) -> Option<BlockKind> {
         match self.voice {
             Voice::Task | Voice::Reviewer => None,
             Voice::Untrusted(kind) => Some(kind),
@@ -67,11 +67,11 @@ impl Part {
     /// The part with the smallest number is given up first.
     fn worth(&self) -> u8 {
         match self.voice {
-            Voice::Untrusted(Kind::Activity) => 0,
-            Voice::Untrusted(Kind::Lessons) => 1,
-            Voice::Untrusted(Kind::Memory) => 2,
-            Voice::Untrusted(Kind::Entity) => 3,
-            Voice::Untrusted(Kind::Input) => 4,
+            Voice::Untrusted(BlockKind::Activity) => 0,
+            Voice::Untrusted(BlockKind::Lessons) => 1,
+            Voice::Untrusted(BlockKind::Memory) => 2,
+            Voice::Untrusted(BlockKind::Entity) => 3,
+            Voice::Untrusted(BlockKind::Input) => 4,
             Voice::Untrusted(_) => 5,
             Voice::Reviewer => 6,
             Voice::Task => 7,
@@ -81,7 +81,7 @@ impl Part {
 
 /// The parts as one text within `room` tokens, and the kinds that are in it: the part worth least is shortened first,
 /// and dropped when little is left of it.
-pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> (Option<String>, Vec<Kind>) {
+pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> (Option<String>, Vec<BlockKind>) {
     loop {
         let text = parts.iter().map(Part::written).collect::<Vec<_>>().join("\n\n");
         let over = (MESSAGE_OVERHEAD + tokens(&text)).saturating_sub(room);
@@ -119,7 +119,7 @@ pub(super) fn neutralise(turn: &mut Turn) {
 pub(super) fn wrapped(message: Message) -> Message {
     match message {
         Message::ToolResult { call_id, name, content, is_error } => {
-            let content = untrusted::wrap(Kind::ToolResult, &content);
+            let content = untrusted::wrap(BlockKind::ToolResult, &content);
             Message::ToolResult { call_id, name, content, is_error }
         }
         other => other,

@@ -15,7 +15,7 @@ use sederunt_core::json::Json;
 
 use crate::model::{Message, Request, ToolSpec};
 pub use transcript::Turn;
-use untrusted::Kind;
+use untrusted::BlockKind;
 
 /// Everything that can enter a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct Built {
     pub tokens: usize,
     pub messages_cut: usize,
     /// The kinds of surrounding parts in it, so that the log can record what a model was shown.
-    pub shown: Vec<Kind>,
+    pub shown: Vec<BlockKind>,
 }
 
 /// The stable prefix and the tools leave no room for anything else.
@@ -128,12 +128,12 @@ fn parts(input: &Input) -> Vec<fit::Part> {
     let list = |lines: &[String]| lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
     let task = (!input.task.trim().is_empty()).then(|| fit::Part::task(&input.task));
     let others = [
-        shown(Kind::Input, json(&input.input)),
-        shown(Kind::Entity, json(&input.entity)),
-        shown(Kind::Memory, input.memory.join("\n")),
-        shown(Kind::Lessons, list(&input.lessons)),
-        shown(Kind::Answers, list(&input.answers)),
-        shown(Kind::Activity, input.activity.clone().unwrap_or_default()),
+        shown(BlockKind::Input, json(&input.input)),
+        shown(BlockKind::Entity, json(&input.entity)),
+        shown(BlockKind::Memory, input.memory.join("\n")),
+        shown(BlockKind::Lessons, list(&input.lessons)),
+        shown(BlockKind::Answers, list(&input.answers)),
+        shown(BlockKind::Activity, input.activity.clone().unwrap_or_default()),
     ];
     let reviews = (!input.reviews.is_empty()).then(|| fit::Part::reviews(&list(&input.reviews)));
     task.into_iter().chain(others.into_iter().flatten()).chain(reviews).collect()

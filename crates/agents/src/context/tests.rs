@@ -54,7 +54,8 @@ fn everything_has_its_place_and_the_prefix_is_always_the_same() {
     assert!(text.contains(memory), "one level of bullets: {text}");
     assert_eq!(built.request.messages[1..], [user("one"), Message::assistant("1"), user("two")]);
     assert_eq!(built.messages_cut, 0);
-    let kinds = [Kind::Input, Kind::Entity, Kind::Memory, Kind::Lessons, Kind::Activity];
+    let kinds =
+        [BlockKind::Input, BlockKind::Entity, BlockKind::Memory, BlockKind::Lessons, BlockKind::Activity];
     assert_eq!(built.shown, kinds);
     assert_eq!(built.tokens, estimate::request(&built.request));
 
@@ -181,7 +182,7 @@ fn what_surrounds_the_transcript_gives_way_from_the_least() {
     let built = build(&input, 1_600).unwrap();
     let text = built.request.messages[0].text();
     assert!(text.contains("Sort the mail.") && text.contains("too long"));
-    assert_eq!(built.shown, [Kind::Memory]);
+    assert_eq!(built.shown, [BlockKind::Memory]);
     assert!(!text.contains("\"activity\"") && text.contains("mmm") && text.contains("[cut]"), "{text}");
     assert!(built.tokens <= 1_600);
 }

@@ -26,24 +26,24 @@ use sederunt_core::work::{ClaimedRun, Settle};
 use sederunt_core::{Error, limits as core_limits};
 use serde_json::json;
 
-use self::ends::{Tally, fail, over, stopped, with_usage};
+use self::ends::{UsageTally, fail, over, stopped, with_usage};
 use self::people::builtin;
 use self::talk::json_in;
 use super::kit::Kit;
-use super::place::Place;
-use super::{Settings, Taken};
+use super::slots::Slot;
+use super::{ClaimedWork, Settings};
+use crate::heartbeat::{Beat, ClaimEnd, Heartbeat};
 use crate::limits;
-use crate::model::{Message, Model, Reply, Stop, ToolSpec};
-use crate::pulse::{Beat, End, Pulse};
-use crate::steps::calls::{Answer as Unfinished, Calls};
-use crate::steps::past::{self, Open, Past};
-use crate::steps::words::{within, words};
-use crate::steps::{self, Hand};
+use crate::model::{Message, Model, ModelReply, StopReason, ToolSpec};
+use crate::steps::calls::{CallAnswer, CallRunner};
+use crate::steps::replay::{self, LogReplay, OpenCall};
+use crate::steps::reply_events::{reply_events, within};
+use crate::steps::{self, ClaimContext};
 use crate::tool::Toolbox;
 
 /// A session that is being worked on.
 pub(super) struct Job {
-    hand: Hand,
+    claim: ClaimContext,
     kit: Arc<Kit>,
     claimed: ClaimedRun,
     agent: Option<StoredDefinition<Agent>>,
@@ -51,23 +51,23 @@ pub(super) struct Job {
     /// The base address of this server, for links.
     base_url: String,
     /// The run's concurrency slot at this worker.
-    place: Option<Place>,
+    slot: Option<Slot>,
     /// The state of the run that is needed if it is cut short.
-    trace: Mutex<Trace>,
+    trace: Mutex<RunTrace>,
     /// Held while the run is being settled.
     settlement: tokio::sync::Mutex<()>,
 }
 
 /// The state of a run that is cut short.
 #[derive(Debug, Default)]
-struct Trace {
+struct RunTrace {
     /// The part of the model's current reply that is not in the log yet.
     said: String,
-    tally: Option<Tally>,
+    tally: Option<UsageTally>,
 }
 
 /// Why a run stopped without a result.
-enum Halt {
+enum RunHalt {
     /// The engine refused an append or another command.
     Refused(Error),
     /// The run ends in this way.
@@ -76,25 +76,25 @@ enum Halt {
     CutShort(Settle),
 }
 
-impl From<Error> for Halt {
+impl From<Error> for RunHalt {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<steps::Halt> for Halt {
-    fn from(halt: steps::Halt) -> Self {
+impl From<steps::StepHalt> for RunHalt {
+    fn from(halt: steps::StepHalt) -> Self {
         match halt {
-            steps::Halt::Refused(error) => Self::Refused(error),
-            steps::Halt::Stopped => Self::CutShort(stopped()),
+            steps::StepHalt::Refused(error) => Self::Refused(error),
+            steps::StepHalt::Stopped => Self::CutShort(stopped()),
         }
     }
 }
 
-type Step<T> = Result<T, Halt>;
+type RunResult<T> = Result<T, RunHalt>;
 
 /// The inputs and the state of a run.
-struct Work {
+struct RunState {
     brief: Brief,
     /// Lessons from earlier feedback about similar work.
     lessons: Vec<Lesson>,
@@ -105,14 +105,14 @@ struct Work {
     specs: Vec<ToolSpec>,
     limits: RunLimits,
     messages: Vec<Message>,
-    tally: Tally,
+    tally: UsageTally,
     /// Replies in a row that called a tool with arguments that cannot be read.
     bad_replies: u32,
 }
 
-impl Work {
+impl RunState {
     /// Adds a reply to the transcript.
-    fn hear(&mut self, reply: &Reply) {
+    fn hear(&mut self, reply: &ModelReply) {
         if !reply.text.trim().is_empty() || !reply.calls.is_empty() {
             let (text, calls) = (reply.text.clone(), reply.calls.clone());
             self.messages.push(Message::Assistant { text, calls });
@@ -125,27 +125,27 @@ impl Job {
         engine: Engine,
         kit: Arc<Kit>,
         actor: Arc<Actor>,
-        taken: Taken,
+        taken: ClaimedWork,
         settings: &Settings,
-        place: Option<Place>,
+        slot: Option<Slot>,
     ) -> Self {
-        let Taken { claimed, agent } = taken;
+        let ClaimedWork { claimed, agent } = taken;
         let head = &claimed.session.head;
         let session = claimed.session.id.clone();
         let (life, epoch, in_flight) = (head.incarnation, claimed.epoch, Mutex::default());
-        let hand = Hand { engine, actor, session, life, epoch, turn: None, in_flight };
+        let claim = ClaimContext { engine, actor, session, life, epoch, turn: None, in_flight };
         let Settings { lease, base_url, .. } = settings.clone();
         let (trace, settlement) = Default::default();
-        Self { hand, kit, claimed, agent, lease, base_url, place, trace, settlement }
+        Self { claim, kit, claimed, agent, lease, base_url, slot, trace, settlement }
     }
 
     /// Works and settles. An error means that this worker may not settle the session, or cannot now.
     pub(super) async fn run(&self) -> Result<(), Error> {
-        let pulse = Pulse::new(self.hand.engine.hub(), self.hand.life, self.lease);
+        let heartbeat = Heartbeat::new(self.claim.engine.hub(), self.claim.life, self.lease);
         let halt = tokio::select! {
-            end = self.watch(pulse) => match end {
-                End::Lost => return Ok(()),
-                End::Stopped => Halt::CutShort(stopped()),
+            end = self.watch(heartbeat) => match end {
+                ClaimEnd::Lost => return Ok(()),
+                ClaimEnd::Stopped => RunHalt::CutShort(stopped()),
             },
             how = self.work() => match how {
                 Ok(()) => return Ok(()),
@@ -153,12 +153,12 @@ impl Job {
             },
         };
         match halt {
-            Halt::Settle(how) => self.settle(self.with_tally(how)).await,
-            Halt::CutShort(how) => match self.last_words()? {
+            RunHalt::Settle(how) => self.settle(self.with_tally(how)).await,
+            RunHalt::CutShort(how) => match self.last_words()? {
                 words if words.is_empty() => self.settle(self.with_tally(how)).await,
                 words => self.settle_saying(self.with_tally(how), words).await,
             },
-            Halt::Refused(error) => match error.code() {
+            RunHalt::Refused(error) => match error.code() {
                 "fenced" | "not_found" | "session_closed" => Err(error),
                 code => {
                     let how = fail(code, &error.to_string(), matches!(error, Error::Unavailable(_)), None);
@@ -169,10 +169,10 @@ impl Job {
     }
 
     /// Renews the lease until the run has to end.
-    async fn watch(&self, mut pulse: Pulse) -> End {
-        let Hand { engine, actor, session, epoch, .. } = &self.hand;
+    async fn watch(&self, mut heartbeat: Heartbeat) -> ClaimEnd {
+        let ClaimContext { engine, actor, session, epoch, .. } = &self.claim;
         loop {
-            let stop_requested = match pulse.beat().await {
+            let stop_requested = match heartbeat.beat().await {
                 Beat::Look => {
                     // The settlement changes the row itself, and decides on a stop that came before it.
                     drop(self.settlement.lock().await);
@@ -183,7 +183,7 @@ impl Job {
                     beat.map(|beat| beat.stop_requested)
                 }
             };
-            if let Some(end) = End::of(stop_requested) {
+            if let Some(end) = ClaimEnd::of(stop_requested) {
                 return end;
             }
         }
@@ -208,27 +208,27 @@ impl Job {
             let interrupted = Json::of(&json!({"interrupted": true}))?;
             words.push(steps::event("agent.message", interrupted, Some(content)));
         }
-        if let Some(call) = self.hand.in_flight.lock().take() {
-            words.extend(Unfinished::unknown().events(&call, true)?);
+        if let Some(call) = self.claim.in_flight.lock().take() {
+            words.extend(CallAnswer::unknown().events(&call, true)?);
         }
         Ok(words)
     }
 
     async fn settle(&self, how: Settle) -> Result<(), Error> {
-        let Hand { engine, actor, session, epoch, .. } = &self.hand;
-        self.place.iter().for_each(Place::leave);
+        let ClaimContext { engine, actor, session, epoch, .. } = &self.claim;
+        self.slot.iter().for_each(Slot::leave);
         engine.settle(actor, session, *epoch, how, None).await.map(drop)
     }
 
     /// Ends the run with its last words.
     async fn settle_saying(&self, how: Settle, words: Vec<DraftEvent>) -> Result<(), Error> {
         let _settling = self.settlement.lock().await;
-        self.place.iter().for_each(Place::leave);
-        self.hand.engine.settle_saying(&self.hand.actor, &self.claimed, how, words).await
+        self.slot.iter().for_each(Slot::leave);
+        self.claim.engine.settle_saying(&self.claim.actor, &self.claimed, how, words).await
     }
 
     /// Works until the run is settled.
-    async fn work(&self) -> Step<()> {
+    async fn work(&self) -> RunResult<()> {
         let mut work = self.begin().await?;
         let limits = work.limits;
         let wall = limits.wall_ms.map(Duration::from_millis);
@@ -237,13 +237,13 @@ impl Job {
             None => steps.await,
             Some(wall) => match tokio::time::timeout(wall, steps).await {
                 Ok(done) => done,
-                Err(_) => Err(Halt::CutShort(over("wall_ms", &limits))),
+                Err(_) => Err(RunHalt::CutShort(over("wall_ms", &limits))),
             },
         }
     }
 
-    async fn begin(&self) -> Step<Work> {
-        let brief = self.hand.engine.brief(&self.claimed, self.agent.clone()).await?;
+    async fn begin(&self) -> RunResult<RunState> {
+        let brief = self.claim.engine.brief(&self.claimed, self.agent.clone()).await?;
         let agent = brief.agent.as_ref().map(|agent| &agent.value);
         let model_name = match agent {
             Some(agent) => self.kit.name_of(agent.model.as_deref()).to_owned(),
@@ -251,10 +251,10 @@ impl Job {
             None => "eliza".to_owned(),
         };
         let unfit =
-            |error: super::kit::Unfit| Halt::Settle(fail("agent_unfit", &error.to_string(), false, None));
+            |error: super::kit::Unfit| RunHalt::Settle(fail("agent_unfit", &error.to_string(), false, None));
         let model = self.kit.model(&model_name).map_err(unfit)?;
         let definitions = agent.map_or(&[][..], |agent| &agent.tools[..]);
-        let tools = self.kit.toolbox(&self.hand.actor.tenant, definitions).await.map_err(unfit)?;
+        let tools = self.kit.toolbox(&self.claim.actor.tenant, definitions).await.map_err(unfit)?;
         let mut specs = tools.specs();
         specs.extend(definitions.iter().filter_map(|tool| match tool {
             Definition::Builtin(tool) => builtin(&tool.name),
@@ -265,18 +265,28 @@ impl Job {
         let log = self.log().await?;
         let lessons = self.lessons(&brief, &log).await?;
         let answers = self.answers(&brief, &log).await?;
-        let Past { messages, spent, open } = past::read(&log);
-        let tally = Tally { model: model_name, before: spent, now: spent };
+        let LogReplay { messages, spent, open } = replay::read(&log);
+        let tally = UsageTally { model: model_name, before: spent, now: spent };
         self.trace.lock().tally = Some(tally.clone());
-        let mut work =
-            Work { brief, lessons, answers, model, tools, specs, limits, messages, tally, bad_replies: 0 };
+        let mut work = RunState {
+            brief,
+            lessons,
+            answers,
+            model,
+            tools,
+            specs,
+            limits,
+            messages,
+            tally,
+            bad_replies: 0,
+        };
         self.close_open(&mut work, open).await?;
         Ok(work)
     }
 
     /// The lessons that the agent is given. The log records them once a session.
-    async fn lessons(&self, brief: &Brief, log: &[Event]) -> Step<Vec<Lesson>> {
-        let Hand { engine, actor, session, epoch, .. } = &self.hand;
+    async fn lessons(&self, brief: &Brief, log: &[Event]) -> RunResult<Vec<Lesson>> {
+        let ClaimContext { engine, actor, session, epoch, .. } = &self.claim;
         let agent = self.claimed.session.details.agent_slug.as_deref();
         let lessons = engine.lessons_for(&actor.tenant, agent, &self.about(brief)).await?;
         if !lessons.is_empty() && log.iter().all(|event| shown::ids_in(event).is_empty()) {
@@ -287,8 +297,8 @@ impl Job {
 
     /// The answers to its views that the agent is given: those that an earlier run was given, and those that have
     /// come since. The log records them, so that a worker that takes over gives the same.
-    async fn answers(&self, brief: &Brief, log: &[Event]) -> Step<Vec<String>> {
-        let Hand { engine, actor, session, epoch, .. } = &self.hand;
+    async fn answers(&self, brief: &Brief, log: &[Event]) -> RunResult<Vec<String>> {
+        let ClaimContext { engine, actor, session, epoch, .. } = &self.claim;
         let told: Vec<String> = log.iter().flat_map(answer::names_in).collect();
         let mut answers: Vec<ViewAnswer> =
             log.iter().filter_map(ViewAnswer::of).filter(|answer| told.contains(&answer.name)).collect();
@@ -305,17 +315,17 @@ impl Job {
     }
 
     /// The newest part of the log, oldest first.
-    async fn log(&self) -> Step<Vec<Event>> {
+    async fn log(&self) -> RunResult<Vec<Event>> {
         // Created, claimed, running: a log of only these events need not be read.
         const EVENTS_OF_A_CLAIM: u64 = 3;
         let mut events = Vec::new();
-        if self.hand.epoch == 1 && self.claimed.session.head.last_sequence <= EVENTS_OF_A_CLAIM {
+        if self.claim.epoch == 1 && self.claimed.session.head.last_sequence <= EVENTS_OF_A_CLAIM {
             return Ok(events);
         }
         let mut before = None;
         while events.len() < limits::LOG_EVENTS_READ {
             let query = EventQuery { before, newest_first: true, limit: 1000, ..EventQuery::default() };
-            let page = self.hand.engine.log_of(&self.claimed, query).await?;
+            let page = self.claim.engine.log_of(&self.claimed, query).await?;
             before = Some(page.next_after);
             events.extend(page.events);
             if !page.has_more {
@@ -327,19 +337,19 @@ impl Job {
     }
 
     /// Asks the model and carries out its calls, until it is done.
-    async fn steps(&self, work: &mut Work) -> Step<()> {
+    async fn steps(&self, work: &mut RunState) -> RunResult<()> {
         loop {
             if let Some(limit) = work.tally.now.reached(&work.limits, limits::STEPS_MAX) {
-                return Err(Halt::Settle(with_usage(over(limit, &work.limits), work)));
+                return Err(RunHalt::Settle(with_usage(over(limit, &work.limits), work)));
             }
             let reply = self.ask(work).await?;
             work.tally.now.add(reply.usage);
             self.trace.lock().tally = Some(work.tally.clone());
-            let words = words(work.tally.now.steps, &reply)?;
+            let words = reply_events(work.tally.now.steps, &reply)?;
             let cut = match reply.stop {
-                Stop::Refused => Some(("model_refused", "the model would not answer")),
-                Stop::Length => Some(("reply_cut", "the reply was longer than allowed")),
-                Stop::End | Stop::Calls => None,
+                StopReason::Refused => Some(("model_refused", "the model would not answer")),
+                StopReason::Length => Some(("reply_cut", "the reply was longer than allowed")),
+                StopReason::End | StopReason::Calls => None,
             };
             if let Some((reason, error)) = cut {
                 let how = fail(reason, error, false, Some(work));
@@ -359,9 +369,9 @@ impl Job {
             }
             // From here on the log holds the reply.
             self.trace.lock().said.clear();
-            let noted = self.hand.append(words).await?;
+            let noted = self.claim.append(words).await?;
             work.hear(&reply);
-            for open in Open::of_reply(&reply.calls, &noted) {
+            for open in OpenCall::of_reply(&reply.calls, &noted) {
                 self.call(work, &open).await?;
             }
         }
@@ -369,7 +379,12 @@ impl Job {
 
     /// Settles with the result and the reply's events. `false`: the result has to be repaired, and the model is told
     /// how.
-    async fn finish(&self, work: &mut Work, reply: &Reply, words: Vec<DraftEvent>) -> Step<bool> {
+    async fn finish(
+        &self,
+        work: &mut RunState,
+        reply: &ModelReply,
+        words: Vec<DraftEvent>,
+    ) -> RunResult<bool> {
         let text = reply.text.as_str();
         let structured = work
             .brief
@@ -392,12 +407,12 @@ impl Job {
         match self.settle_saying(how, words).await {
             Ok(()) => Ok(true),
             Err(Error::OutputInvalid { complaints }) => {
-                if let Some(place) = &self.place {
-                    place.come_back().await;
+                if let Some(slot) = &self.slot {
+                    slot.come_back().await;
                 }
                 self.trace.lock().said.clear();
                 work.hear(reply);
-                work.messages.push(Message::user(past::unfit(&complaints.join("; "))));
+                work.messages.push(Message::user(replay::unfit(&complaints.join("; "))));
                 // What was settled is counted; the repair starts counting at zero.
                 work.tally.before = work.tally.now;
                 self.trace.lock().tally = Some(work.tally.clone());
@@ -407,7 +422,7 @@ impl Job {
         }
     }
 
-    fn calls<'a>(&'a self, work: &'a Work) -> Calls<'a> {
-        Calls { hand: &self.hand, tools: &work.tools }
+    fn calls<'a>(&'a self, work: &'a RunState) -> CallRunner<'a> {
+        CallRunner { claim: &self.claim, tools: &work.tools }
     }
 }

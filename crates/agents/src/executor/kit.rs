@@ -15,9 +15,9 @@ use sederunt_core::json_schema;
 
 use crate::limits;
 use crate::model::Model;
-use crate::model::choice::{Choice, Providers};
+use crate::model::choice::{ModelChoice, Providers};
 use crate::model::price::Prices;
-use crate::model::retry::{Policy, Retrying};
+use crate::model::retry::{RetryPolicy, Retrying};
 use crate::outbound::Outbound;
 use crate::tool::http::{HttpTool, Secrets, Settings as HttpSettings};
 use crate::tool::{BadTool, Confirm, Error as ToolError, ToolSpec, Toolbox, mcp};
@@ -37,7 +37,7 @@ pub struct Kit {
     /// The secrets and MCP servers of each tenant.
     pub means: BTreeMap<TenantId, Means>,
     pub outbound: Outbound,
-    pub retries: Policy,
+    pub retries: RetryPolicy,
 }
 
 /// Secrets and MCP servers of one tenant: declared in the configuration, named by agents.
@@ -47,6 +47,27 @@ pub struct Means {
     /// The hosts that this tenant's tools may reach, where they are more than every tenant's.
     pub outbound: Option<Outbound>,
     pub servers: BTreeMap<String, Arc<mcp::Server>>,
+}
+
+/// What a model is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelKind {
+    /// The built-in `eliza`: replies by rules, and reads neither instructions nor memories.
+    RuleBased,
+    /// A script: replies with fixed texts.
+    Scripted,
+    /// A language model: reads its instructions, and can be asked to summarise.
+    Language,
+}
+
+impl ModelKind {
+    pub fn of(name: &str) -> Self {
+        match name {
+            "eliza" => Self::RuleBased,
+            name if name.starts_with("scripted:") => Self::Scripted,
+            _ => Self::Language,
+        }
+    }
 }
 
 /// Why an agent cannot work here.
@@ -89,7 +110,7 @@ impl Kit {
             prices: Prices::default(),
             means: BTreeMap::new(),
             outbound,
-            retries: Policy::default(),
+            retries: RetryPolicy::default(),
         }
     }
 
@@ -114,6 +135,12 @@ impl Kit {
         model.unwrap_or(&self.default_model)
     }
 
+    /// The default model, if it is a language model: it sums sittings up, finds what is worth remembering and words
+    /// lessons. Without one, rules do.
+    pub fn language_model(&self) -> Option<&str> {
+        Some(self.name_of(None)).filter(|name| ModelKind::of(name) == ModelKind::Language)
+    }
+
     pub fn model(&self, name: &str) -> Result<Arc<dyn Model>, Unfit> {
         if let Some(model) = self.named.get(name) {
             return Ok(self.patient(model.clone()));
@@ -123,9 +150,9 @@ impl Kit {
     }
 
     /// A model that the configuration does not name itself, if a provider serves it.
-    fn choice(&self, name: &str) -> Result<Choice, Unfit> {
-        match name.parse::<Choice>() {
-            Ok(choice) if !matches!(choice, Choice::Scripted(_)) && self.providers.serve(&choice) => {
+    fn choice(&self, name: &str) -> Result<ModelChoice, Unfit> {
+        match name.parse::<ModelChoice>() {
+            Ok(choice) if !matches!(choice, ModelChoice::Scripted(_)) && self.providers.serve(&choice) => {
                 Ok(choice)
             }
             Ok(_) | Err(_) => Err(Unfit::NoModel(name.to_owned())),
@@ -139,7 +166,7 @@ impl Kit {
 
     /// Refuses a cost limit for a model without a known price. The built-in `eliza` costs nothing.
     pub fn check_price(&self, model: &str, limits: &RunLimits) -> Result<(), Unfit> {
-        let known = model == "eliza" || self.prices.of(model).is_some();
+        let known = ModelKind::of(model) == ModelKind::RuleBased || self.prices.of(model).is_some();
         if known || limits.cost_micros.is_none() { Ok(()) } else { Err(Unfit::NoPrice(model.to_owned())) }
     }
 
@@ -225,4 +252,28 @@ async fn offer(toolbox: &mut Toolbox, means: &Means, wanted: &McpTools) -> Resul
 /// The context tokens of an agent, or the default.
 pub(crate) fn context_budget(agent: Option<u64>) -> usize {
     agent.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(limits::CONTEXT_TOKENS_DEFAULT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbound::Allow;
+
+    #[test]
+    fn only_a_language_model_is_asked_to_summarise_and_to_word_lessons() {
+        let table = [
+            ("eliza", ModelKind::RuleBased),
+            ("scripted:hello", ModelKind::Scripted),
+            ("scripted:/srv/script.json", ModelKind::Scripted),
+            ("openai:gpt-5", ModelKind::Language),
+            ("anthropic:claude", ModelKind::Language),
+            ("elizabeth", ModelKind::Language),
+        ];
+        for (name, kind) in table {
+            assert_eq!(ModelKind::of(name), kind, "{name}");
+            let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
+            kit.default_model = name.to_owned();
+            assert_eq!(kit.language_model(), (kind == ModelKind::Language).then_some(name), "{name}");
+        }
+    }
 }

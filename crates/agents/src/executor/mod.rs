@@ -2,12 +2,12 @@
 //! languages make over HTTP, and nothing else; so it is fenced as they are.
 //!
 //! This room owns the loop around runs ([`Executor`]) and one run (`job`). A run keeps nothing that the log does not
-//! hold: a worker that takes over after a crash reads the log (`steps::past`) and goes on. The [`kit`] holds the
+//! hold: a worker that takes over after a crash reads the log (`steps::replay`) and goes on. The [`kit`] holds the
 //! models and tools.
 
 mod job;
 pub mod kit;
-mod place;
+mod slots;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 pub use kit::Kit;
 
-use self::place::{Place, Room};
+use self::slots::{Slot, Slots};
 use crate::limits;
 use crate::steps::worker;
 
@@ -52,7 +52,7 @@ pub struct Executor {
 
 /// A claimed session, with its agent as read just before the claim.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct ClaimedWork {
     pub claimed: ClaimedRun,
     agent: Option<StoredDefinition<Agent>>,
 }
@@ -66,7 +66,7 @@ impl Executor {
 
     /// Works until told to leave, then finishes the runs that it has begun, as long as its caller waits for it.
     pub async fn serve(&self, mut leaving: watch::Receiver<bool>) {
-        let room = Room::new(self.settings.runs_max);
+        let slots = Slots::new(self.settings.runs_max);
         let mut tenants: JoinSet<()> = JoinSet::new();
         let mut known: Vec<TenantId> = Vec::new();
         loop {
@@ -75,8 +75,8 @@ impl Executor {
                     for tenant in all.into_iter().filter(|tenant| !tenant.suspended) {
                         if !known.contains(&tenant.id) {
                             known.push(tenant.id.clone());
-                            let (this, room, leaving) = (self.clone(), room.clone(), leaving.clone());
-                            tenants.spawn(async move { this.serve_tenant(tenant.id, &room, leaving).await });
+                            let (this, slots, leaving) = (self.clone(), slots.clone(), leaving.clone());
+                            tenants.spawn(async move { this.serve_tenant(tenant.id, &slots, leaving).await });
                         }
                     }
                 }
@@ -92,7 +92,7 @@ impl Executor {
         while tenants.join_next().await.is_some() {}
     }
 
-    async fn serve_tenant(&self, tenant: TenantId, room: &Room, mut leaving: watch::Receiver<bool>) {
+    async fn serve_tenant(&self, tenant: TenantId, slots: &Slots, mut leaving: watch::Receiver<bool>) {
         let actor = Arc::new(self.actor(tenant));
         let mut runs: JoinSet<()> = JoinSet::new();
         loop {
@@ -101,21 +101,21 @@ impl Executor {
             // The wake-up may be due to a new agent: read the agents again.
             let mut agents = None;
             let idle = loop {
-                let mut vacancies = room.vacancies().await;
-                if vacancies.count() == 0 || *leaving.borrow() {
+                let mut reservation = slots.reserve().await;
+                if reservation.count() == 0 || *leaving.borrow() {
                     break false;
                 }
                 let taken = match self.agents_of_late(&actor, &mut agents).await {
-                    Ok(agents) => self.take_for(&actor, agents, vacancies.count()).await,
+                    Ok(agents) => self.take_for(&actor, agents, reservation.count()).await,
                     Err(error) => Err(error),
                 };
                 match taken {
                     Ok(claims) if claims.is_empty() => break true,
                     Ok(claims) => {
                         for taken in claims {
-                            let place = vacancies.next().await;
+                            let slot = reservation.next().await;
                             let (this, actor) = (self.clone(), actor.clone());
-                            runs.spawn(async move { this.run_at(place, &actor, taken).await });
+                            runs.spawn(async move { this.run_at(slot, &actor, taken).await });
                         }
                     }
                     Err(error) => {
@@ -138,7 +138,7 @@ impl Executor {
     }
 
     /// Claims up to `most` sessions of agents that run here. Agents that run outside are left alone.
-    pub async fn take(&self, actor: &Arc<Actor>, most: usize) -> Result<Vec<Taken>, Error> {
+    pub async fn take(&self, actor: &Arc<Actor>, most: usize) -> Result<Vec<ClaimedWork>, Error> {
         let agents = self.agents(actor).await?;
         self.take_for(actor, &agents, most).await
     }
@@ -182,7 +182,7 @@ impl Executor {
         actor: &Arc<Actor>,
         agents: &[StoredDefinition<Agent>],
         most: usize,
-    ) -> Result<Vec<Taken>, Error> {
+    ) -> Result<Vec<ClaimedWork>, Error> {
         let mut slugs = vec!["eliza".to_owned()];
         slugs.extend(agents.iter().map(|agent| agent.value.slug.clone()));
         slugs.dedup();
@@ -200,7 +200,7 @@ impl Executor {
                 let taken = claims.into_iter().map(|claimed| {
                     let slug = claimed.session.details.agent_slug.as_deref();
                     let agent = agents.iter().find(|agent| Some(agent.value.slug.as_str()) == slug).cloned();
-                    Taken { claimed, agent }
+                    ClaimedWork { claimed, agent }
                 });
                 return Ok(taken.collect());
             }
@@ -209,14 +209,14 @@ impl Executor {
     }
 
     /// Runs a session to its end, or until another worker holds it.
-    pub async fn run(&self, actor: &Arc<Actor>, taken: Taken) {
+    pub async fn run(&self, actor: &Arc<Actor>, taken: ClaimedWork) {
         self.run_at(None, actor, taken).await;
     }
 
-    async fn run_at(&self, place: Option<Place>, actor: &Arc<Actor>, taken: Taken) {
+    async fn run_at(&self, slot: Option<Slot>, actor: &Arc<Actor>, taken: ClaimedWork) {
         let session = taken.claimed.session.id.clone();
         let (engine, kit) = (self.engine.clone(), self.kit.clone());
-        let job = job::Job::new(engine, kit, actor.clone(), taken, &self.settings, place);
+        let job = job::Job::new(engine, kit, actor.clone(), taken, &self.settings, slot);
         match job.run().await {
             Ok(()) => {}
             Err(error) if error.code() == "fenced" => {

@@ -9,9 +9,11 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::assembly::{Assembly, CallPiece};
-use super::http::{BadSettings, Endpoint, Failure, KeyHeader};
-use super::{Error, Heard, Message, Model, Reply, Request, Settings, Stop, Usage, schema_instruction};
+use super::assembly::{Assembly, CallFragment};
+use super::http::{BadSettings, Endpoint, KeyHeader, ProviderFailure};
+use super::{
+    DeltaSink, Error, Message, Model, ModelReply, Request, Settings, StopReason, Usage, schema_instruction,
+};
 use crate::limits;
 
 const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
@@ -57,10 +59,10 @@ impl Anthropic {
         body
     }
 
-    async fn stream(&self, request: &Request, heard: Heard<'_>) -> Result<Reply, Error> {
+    async fn stream(&self, request: &Request, heard: DeltaSink<'_>) -> Result<ModelReply, Error> {
         let mut frames = self.endpoint.open(&[VERSION], &self.body(request)).await?;
         let mut assembly = Assembly::new(heard);
-        let mut used = Used::default();
+        let mut used = AnthropicUsage::default();
         let mut stop = None;
         loop {
             let frame = match frames.next().await {
@@ -68,31 +70,35 @@ impl Anthropic {
                 Err(Error::CutShort) if stop.is_some() => break,
                 frame => frame?,
             };
-            let event: Event = serde_json::from_str(&frame.data)
+            let event: StreamEvent = serde_json::from_str(&frame.data)
                 .map_err(|_| Error::Malformed { what: "an unreadable event" })?;
             match event {
-                Event::MessageStart { message } => used.add(message.usage),
-                Event::ContentBlockStart { index, content_block } => {
+                StreamEvent::MessageStart { message } => used.add(message.usage),
+                StreamEvent::ContentBlockStart { index, content_block } => {
                     content_block.take(index, &mut assembly)?
                 }
-                Event::ContentBlockDelta { index, delta } => delta.take(index, &mut assembly)?,
-                Event::MessageDelta { delta, usage } => {
+                StreamEvent::ContentBlockDelta { index, delta } => delta.take(index, &mut assembly)?,
+                StreamEvent::MessageDelta { delta, usage } => {
                     used.add(usage.unwrap_or_default());
                     if let Some(reason) = delta.stop_reason {
                         stop = Some(stop_of(&reason));
                     }
                 }
-                Event::MessageStop => break,
-                Event::Error { error } => return Err(error.as_error(None, None)),
-                Event::Other => {}
+                StreamEvent::MessageStop => break,
+                StreamEvent::Error { error } => return Err(error.as_error(None, None)),
+                StreamEvent::Other => {}
             }
         }
-        assembly.finish(stop.unwrap_or(Stop::End), used.as_usage())
+        assembly.finish(stop.unwrap_or(StopReason::End), used.as_usage())
     }
 }
 
 impl Model for Anthropic {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>> {
+    fn run<'a>(
+        &'a self,
+        request: &'a Request,
+        heard: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, Error>> {
         Box::pin(self.stream(request, heard))
     }
 }
@@ -145,55 +151,55 @@ fn id(id: &str) -> String {
     id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }
 
-fn stop_of(reason: &str) -> Stop {
+fn stop_of(reason: &str) -> StopReason {
     match reason {
-        "tool_use" => Stop::Calls,
-        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
-        "refusal" => Stop::Refused,
-        _ => Stop::End,
+        "tool_use" => StopReason::Calls,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
+        "refusal" => StopReason::Refused,
+        _ => StopReason::End,
     }
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
+enum StreamEvent {
     MessageStart {
-        message: Started,
+        message: MessageStart,
     },
     ContentBlockStart {
         index: u64,
-        content_block: Block,
+        content_block: BlockStart,
     },
     ContentBlockDelta {
         index: u64,
-        delta: Piece,
+        delta: BlockDelta,
     },
     MessageDelta {
-        delta: Stopped,
-        usage: Option<Used>,
+        delta: MessageEnd,
+        usage: Option<AnthropicUsage>,
     },
     MessageStop,
     Error {
-        error: Failure,
+        error: ProviderFailure,
     },
     #[serde(other)]
     Other,
 }
 
 #[derive(Deserialize)]
-struct Started {
+struct MessageStart {
     #[serde(default)]
-    usage: Used,
+    usage: AnthropicUsage,
 }
 
 #[derive(Deserialize)]
-struct Stopped {
+struct MessageEnd {
     stop_reason: Option<String>,
 }
 
 /// A block as it begins.
 #[derive(Deserialize)]
-struct Block {
+struct BlockStart {
     r#type: String,
     #[serde(default)]
     text: String,
@@ -206,7 +212,7 @@ struct Block {
     input: Option<Value>,
 }
 
-impl Block {
+impl BlockStart {
     fn take(self, index: u64, assembly: &mut Assembly<'_>) -> Result<(), Error> {
         match self.r#type.as_str() {
             "text" => assembly.text(&self.text),
@@ -216,7 +222,12 @@ impl Block {
                 let whole =
                     self.input.filter(|input| input.as_object().is_some_and(|input| !input.is_empty()));
                 let args = whole.map(|input| input.to_string()).unwrap_or_default();
-                assembly.call(CallPiece { index: Some(index), id: &self.id, name: &self.name, args: &args })
+                assembly.call(CallFragment {
+                    index: Some(index),
+                    id: &self.id,
+                    name: &self.name,
+                    args: &args,
+                })
             }
             _ => Ok(()),
         }
@@ -225,7 +236,7 @@ impl Block {
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Piece {
+enum BlockDelta {
     TextDelta {
         text: String,
     },
@@ -239,14 +250,16 @@ enum Piece {
     Other,
 }
 
-impl Piece {
+impl BlockDelta {
     fn take(self, index: u64, assembly: &mut Assembly<'_>) -> Result<(), Error> {
         match self {
             Self::TextDelta { text } => assembly.text(&text),
             Self::ThinkingDelta { thinking } => assembly.thinking(&thinking),
-            Self::InputJsonDelta { partial_json } => {
-                assembly.call(CallPiece { index: Some(index), args: &partial_json, ..CallPiece::default() })
-            }
+            Self::InputJsonDelta { partial_json } => assembly.call(CallFragment {
+                index: Some(index),
+                args: &partial_json,
+                ..CallFragment::default()
+            }),
             Self::Other => Ok(()),
         }
     }
@@ -254,14 +267,14 @@ impl Piece {
 
 /// Counts as the format gives them: running totals, and the cached parts beside the rest.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Used {
+struct AnthropicUsage {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
 }
 
-impl Used {
+impl AnthropicUsage {
     fn add(&mut self, later: Self) {
         self.input_tokens = later.input_tokens.or(self.input_tokens);
         self.output_tokens = later.output_tokens.or(self.output_tokens);

@@ -2,20 +2,20 @@
 
 use sederunt_core::json::Json;
 
-use super::{BadCall, Delta, Error, Heard, Reply, Stop, ToolCall, Usage};
+use super::{BadCall, Delta, DeltaSink, Error, ModelReply, StopReason, ToolCall, Usage};
 use crate::limits;
 
 pub(super) struct Assembly<'a> {
-    heard: Heard<'a>,
+    heard: DeltaSink<'a>,
     text: String,
     thinking: String,
-    calls: Vec<Unfinished>,
+    calls: Vec<UnfinishedCall>,
     bytes: usize,
 }
 
 /// A call whose arguments come in pieces.
 #[derive(Default)]
-struct Unfinished {
+struct UnfinishedCall {
     index: u64,
     id: String,
     name: String,
@@ -24,7 +24,7 @@ struct Unfinished {
 
 /// A piece of a call, as a provider sent it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CallPiece<'a> {
+pub(super) struct CallFragment<'a> {
     /// Which call it belongs to; providers that send calls whole leave it out, or give all of them the same.
     pub index: Option<u64>,
     pub id: &'a str,
@@ -33,7 +33,7 @@ pub(super) struct CallPiece<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    pub fn new(heard: Heard<'a>) -> Self {
+    pub fn new(heard: DeltaSink<'a>) -> Self {
         Self { heard, text: String::new(), thinking: String::new(), calls: Vec::new(), bytes: 0 }
     }
 
@@ -55,9 +55,9 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    pub fn call(&mut self, piece: CallPiece<'_>) -> Result<(), Error> {
+    pub fn call(&mut self, piece: CallFragment<'_>) -> Result<(), Error> {
         self.count(piece.args)?;
-        let fits = |call: &Unfinished| {
+        let fits = |call: &UnfinishedCall| {
             let same_id = piece.id.is_empty() || call.id.is_empty() || call.id == piece.id;
             same_id
                 && piece.index.map_or(piece.id.is_empty() || call.id == piece.id, |index| call.index == index)
@@ -69,7 +69,7 @@ impl<'a> Assembly<'a> {
             }
             None => {
                 let index = piece.index.unwrap_or(self.calls.len() as u64);
-                self.calls.push(Unfinished { index, ..Unfinished::default() });
+                self.calls.push(UnfinishedCall { index, ..UnfinishedCall::default() });
                 self.calls.len() - 1
             }
         };
@@ -94,7 +94,7 @@ impl<'a> Assembly<'a> {
 
     /// The whole reply. A call that was cut because the tokens ran out is left out; any other whose arguments are no
     /// object is marked, so that the model can be told.
-    pub fn finish(self, stop: Stop, usage: Usage) -> Result<Reply, Error> {
+    pub fn finish(self, stop: StopReason, usage: Usage) -> Result<ModelReply, Error> {
         let mut calls = Vec::new();
         let mut bad_calls = Vec::new();
         for (number, call) in self.calls.into_iter().enumerate() {
@@ -103,7 +103,7 @@ impl<'a> Assembly<'a> {
             }
             let args = match read_args(call.args.trim()) {
                 Ok(args) => args,
-                Err(_) if stop == Stop::Length => continue,
+                Err(_) if stop == StopReason::Length => continue,
                 Err(why) => {
                     let why = format!("bad_arguments: the arguments of `{}` {why}", call.name);
                     bad_calls.push(BadCall { place: calls.len(), why });
@@ -114,11 +114,11 @@ impl<'a> Assembly<'a> {
             calls.push(ToolCall { id, name: call.name, args });
         }
         let stop = match (stop, calls.is_empty()) {
-            (Stop::End, false) => Stop::Calls,
-            (Stop::Calls, true) => Stop::End,
+            (StopReason::End, false) => StopReason::Calls,
+            (StopReason::Calls, true) => StopReason::End,
             (stop, _) => stop,
         };
-        Ok(Reply { text: self.text, thinking: self.thinking, calls, bad_calls, usage, stop })
+        Ok(ModelReply { text: self.text, thinking: self.thinking, calls, bad_calls, usage, stop })
     }
 }
 
@@ -148,9 +148,12 @@ mod tests {
     use super::*;
 
     /// Id, name, arguments.
-    type Call = (String, String, String);
+    type AssembledCall = (String, String, String);
 
-    fn assemble(pieces: &[CallPiece<'_>], stop: Stop) -> Result<(Vec<Call>, Stop), Error> {
+    fn assemble(
+        pieces: &[CallFragment<'_>],
+        stop: StopReason,
+    ) -> Result<(Vec<AssembledCall>, StopReason), Error> {
         let mut deaf = |_| {};
         let mut assembly = Assembly::new(&mut deaf);
         for piece in pieces {
@@ -161,11 +164,11 @@ mod tests {
         Ok((calls.collect(), reply.stop))
     }
 
-    fn piece<'a>(index: Option<u64>, id: &'a str, name: &'a str, args: &'a str) -> CallPiece<'a> {
-        CallPiece { index, id, name, args }
+    fn piece<'a>(index: Option<u64>, id: &'a str, name: &'a str, args: &'a str) -> CallFragment<'a> {
+        CallFragment { index, id, name, args }
     }
 
-    fn call(id: &str, name: &str, args: &str) -> Call {
+    fn call(id: &str, name: &str, args: &str) -> AssembledCall {
         (id.to_owned(), name.to_owned(), args.to_owned())
     }
 
@@ -188,7 +191,11 @@ mod tests {
             ],
         ];
         for pieces in cases {
-            assert_eq!(assemble(&pieces, Stop::End), Ok((two.clone(), Stop::Calls)), "{pieces:?}");
+            assert_eq!(
+                assemble(&pieces, StopReason::End),
+                Ok((two.clone(), StopReason::Calls)),
+                "{pieces:?}"
+            );
         }
     }
 
@@ -198,27 +205,27 @@ mod tests {
         let cases = [
             (
                 vec![piece(Some(0), "", "x", "")],
-                Stop::Calls,
-                Ok((vec![call("call_0", "x", "{}")], Stop::Calls)),
+                StopReason::Calls,
+                Ok((vec![call("call_0", "x", "{}")], StopReason::Calls)),
             ),
             (
                 vec![piece(Some(0), "a", "", "{}")],
-                Stop::Calls,
+                StopReason::Calls,
                 Err(Error::Malformed { what: "a call without a name" }),
             ),
             (
                 vec![piece(Some(0), "a", "x", "[1]")],
-                Stop::Calls,
-                Ok((vec![call("a", "x", "{}")], Stop::Calls)),
+                StopReason::Calls,
+                Ok((vec![call("a", "x", "{}")], StopReason::Calls)),
             ),
             (
                 cut.to_vec(),
-                Stop::Calls,
-                Ok((vec![call("a", "x", r#"{"n":1}"#), call("b", "y", "{}")], Stop::Calls)),
+                StopReason::Calls,
+                Ok((vec![call("a", "x", r#"{"n":1}"#), call("b", "y", "{}")], StopReason::Calls)),
             ),
-            (cut.to_vec(), Stop::Length, Ok((vec![call("a", "x", r#"{"n":1}"#)], Stop::Length))),
-            (vec![], Stop::Calls, Ok((vec![], Stop::End))),
-            (vec![], Stop::Refused, Ok((vec![], Stop::Refused))),
+            (cut.to_vec(), StopReason::Length, Ok((vec![call("a", "x", r#"{"n":1}"#)], StopReason::Length))),
+            (vec![], StopReason::Calls, Ok((vec![], StopReason::End))),
+            (vec![], StopReason::Refused, Ok((vec![], StopReason::Refused))),
         ];
         for (pieces, stop, expected) in cases {
             assert_eq!(assemble(&pieces, stop), expected, "{pieces:?}");
@@ -239,7 +246,7 @@ mod tests {
             let mut assembly = Assembly::new(&mut deaf);
             assembly.call(piece(Some(0), "a", "good", "{}")).unwrap();
             assembly.call(piece(Some(1), "b", "x", args)).unwrap();
-            let reply = assembly.finish(Stop::Calls, Usage::default()).unwrap();
+            let reply = assembly.finish(StopReason::Calls, Usage::default()).unwrap();
             assert_eq!(reply.calls.len(), 2);
             match said {
                 Some(said) => {
@@ -260,10 +267,10 @@ mod tests {
         assert_eq!(assembly.text(&piece), Ok(()));
         assert_eq!(assembly.thinking("x"), Err(Error::ReplyTooLarge { limit: limits::REPLY_BYTES_MAX }));
         let many: Vec<_> = (0..=limits::REPLY_CALLS_MAX as u64).map(piece_at).collect();
-        assert_eq!(assemble(&many, Stop::End), Err(Error::Malformed { what: "too many calls" }));
+        assert_eq!(assemble(&many, StopReason::End), Err(Error::Malformed { what: "too many calls" }));
     }
 
-    fn piece_at(index: u64) -> CallPiece<'static> {
+    fn piece_at(index: u64) -> CallFragment<'static> {
         piece(Some(index), "", "x", "")
     }
 }

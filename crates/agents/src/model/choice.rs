@@ -16,7 +16,7 @@ use crate::limits;
 
 /// A model by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum ModelChoice {
     Eliza,
     OpenAi(String),
     Anthropic(String),
@@ -30,7 +30,7 @@ pub struct UnknownModel {
     pub text: String,
 }
 
-impl FromStr for Choice {
+impl FromStr for ModelChoice {
     type Err = UnknownModel;
 
     fn from_str(text: &str) -> Result<Self, UnknownModel> {
@@ -62,14 +62,14 @@ pub struct Providers {
 
 impl Providers {
     /// Whether this model can be asked: a public provider refuses every request without a key.
-    pub fn serve(&self, choice: &Choice) -> bool {
+    pub fn serve(&self, choice: &ModelChoice) -> bool {
         let public = Self::default();
         let usable =
             |here: &Provider, there: &Provider| here.key.is_some() || here.base_url != there.base_url;
         match choice {
-            Choice::Eliza | Choice::Scripted(_) => true,
-            Choice::OpenAi(_) => usable(&self.openai, &public.openai),
-            Choice::Anthropic(_) => usable(&self.anthropic, &public.anthropic),
+            ModelChoice::Eliza | ModelChoice::Scripted(_) => true,
+            ModelChoice::OpenAi(_) => usable(&self.openai, &public.openai),
+            ModelChoice::Anthropic(_) => usable(&self.anthropic, &public.anthropic),
         }
     }
 }
@@ -95,7 +95,7 @@ pub enum Unusable {
     Fixture(#[from] BadFixture),
 }
 
-impl Choice {
+impl ModelChoice {
     /// The model, ready to be asked. Nothing is sent yet.
     pub fn open(&self, providers: &Providers) -> Result<Arc<dyn Model>, Unusable> {
         let settings = |provider: &Provider, model: &str| Settings {
@@ -118,31 +118,31 @@ mod tests {
     #[test]
     fn a_model_is_named_in_one_word() {
         let cases = [
-            ("eliza", Some(Choice::Eliza)),
-            ("openai:gpt-x", Some(Choice::OpenAi("gpt-x".to_owned()))),
-            ("openai:vendor/model:free", Some(Choice::OpenAi("vendor/model:free".to_owned()))),
-            ("anthropic:claude-x", Some(Choice::Anthropic("claude-x".to_owned()))),
-            ("scripted:a/b.json", Some(Choice::Scripted("a/b.json".into()))),
+            ("eliza", Some(ModelChoice::Eliza)),
+            ("openai:gpt-x", Some(ModelChoice::OpenAi("gpt-x".to_owned()))),
+            ("openai:vendor/model:free", Some(ModelChoice::OpenAi("vendor/model:free".to_owned()))),
+            ("anthropic:claude-x", Some(ModelChoice::Anthropic("claude-x".to_owned()))),
+            ("scripted:a/b.json", Some(ModelChoice::Scripted("a/b.json".into()))),
             ("openai:", None),
             ("openai", None),
             ("eliza:x", None),
             ("", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(text.parse::<Choice>().ok(), expected, "{text}");
+            assert_eq!(text.parse::<ModelChoice>().ok(), expected, "{text}");
         }
     }
 
     #[test]
     fn what_cannot_be_opened_says_why() {
         let providers = Providers::default();
-        assert!(Choice::Eliza.open(&providers).is_ok());
-        assert!(Choice::OpenAi("m".to_owned()).open(&providers).is_ok());
-        let missing = Choice::Scripted("/does/not/exist.json".into()).open(&providers);
+        assert!(ModelChoice::Eliza.open(&providers).is_ok());
+        assert!(ModelChoice::OpenAi("m".to_owned()).open(&providers).is_ok());
+        let missing = ModelChoice::Scripted("/does/not/exist.json".into()).open(&providers);
         assert!(matches!(missing, Err(Unusable::Fixture(BadFixture::Unreadable { .. }))));
         let nowhere = Provider { base_url: "nowhere".to_owned(), key: None };
         let nowhere = Providers { anthropic: nowhere, ..providers };
-        let refused = Choice::Anthropic("m".to_owned()).open(&nowhere);
+        let refused = ModelChoice::Anthropic("m".to_owned()).open(&nowhere);
         assert!(matches!(refused, Err(Unusable::Settings(BadSettings::Url))));
     }
 }

@@ -16,12 +16,12 @@ pub struct Embedder {
 }
 
 #[derive(Deserialize)]
-struct Made {
-    data: Vec<Row>,
+struct EmbeddingsAnswer {
+    data: Vec<EmbeddingRow>,
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct EmbeddingRow {
     index: usize,
     embedding: Vec<f32>,
 }
@@ -42,9 +42,9 @@ impl Embedder {
         let input: Vec<String> =
             texts.iter().map(|text| text.chars().take(limits::EMBED_CHARS_MAX).collect()).collect();
         let body = json!({"model": self.model, "input": input, "encoding_format": "float"});
-        let Made { data } = self.endpoint.ask(&body, limits::EMBED_BYTES_MAX).await?;
+        let EmbeddingsAnswer { data } = self.endpoint.ask(&body, limits::EMBED_BYTES_MAX).await?;
         let mut vectors: Vec<Option<Vector>> = vec![None; texts.len()];
-        for Row { index, embedding } in data {
+        for EmbeddingRow { index, embedding } in data {
             let place = vectors.get_mut(index).ok_or(Error::Malformed { what: "a vector of no text" })?;
             *place = Vector::of(&embedding);
         }

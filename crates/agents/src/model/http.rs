@@ -184,20 +184,20 @@ impl Frames {
 
 #[derive(Deserialize)]
 struct Refusal {
-    error: Failure,
+    error: ProviderFailure,
 }
 
 /// An error as providers write it, in a body or in the middle of a stream. Its prose is read for its meaning and
 /// never passed on.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Failure {
+pub(super) struct ProviderFailure {
     code: Value,
     r#type: Option<String>,
     message: Option<String>,
 }
 
-impl Failure {
+impl ProviderFailure {
     /// The typed error; `status` is that of the answer, where the error was not inside a stream.
     pub fn as_error(&self, status: Option<u16>, retry_after: Option<Duration>) -> Error {
         let prose = self.message.as_deref().unwrap_or_default();
@@ -267,7 +267,7 @@ mod tests {
             ("{}", unavailable(500)),
         ];
         for (text, expected) in cases {
-            let failure: Failure = serde_json::from_str(text).unwrap();
+            let failure: ProviderFailure = serde_json::from_str(text).unwrap();
             assert_eq!(failure.as_error(None, None), expected, "{text}");
         }
     }

@@ -33,11 +33,15 @@ pub use http::{BadSettings, Settings};
 /// A language model.
 pub trait Model: Send + Sync + std::fmt::Debug {
     /// Answers a request. Pieces of the reply go to the listener as they come; the reply holds all of them.
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>>;
+    fn run<'a>(
+        &'a self,
+        request: &'a Request,
+        heard: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, Error>>;
 }
 
 /// The listener while a model speaks.
-pub type Heard<'a> = &'a mut (dyn FnMut(Delta) + Send);
+pub type DeltaSink<'a> = &'a mut (dyn FnMut(Delta) + Send);
 
 /// Everything that a model is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,14 +126,14 @@ pub enum Delta {
 
 /// A model's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct ModelReply {
     pub text: String,
     pub thinking: String,
     pub calls: Vec<ToolCall>,
     /// Calls that cannot be made as they are.
     pub bad_calls: Vec<BadCall>,
     pub usage: Usage,
-    pub stop: Stop,
+    pub stop: StopReason,
 }
 
 /// A call with unreadable arguments. It is listed among the calls without arguments, and is answered with the reason.
@@ -157,7 +161,7 @@ pub struct Usage {
 
 /// Why a model stopped speaking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// It was done.
     End,
     /// It waits for the results of its calls.

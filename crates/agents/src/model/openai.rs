@@ -8,9 +8,11 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::assembly::{Assembly, CallPiece};
-use super::http::{BadSettings, Endpoint, Failure, KeyHeader};
-use super::{Error, Heard, Message, Model, Reply, Request, Settings, Stop, Usage, schema_instruction};
+use super::assembly::{Assembly, CallFragment};
+use super::http::{BadSettings, Endpoint, KeyHeader, ProviderFailure};
+use super::{
+    DeltaSink, Error, Message, Model, ModelReply, Request, Settings, StopReason, Usage, schema_instruction,
+};
 
 /// A model behind an OpenAI-compatible address.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ impl OpenAi {
         body
     }
 
-    async fn stream(&self, request: &Request, heard: Heard<'_>) -> Result<Reply, Error> {
+    async fn stream(&self, request: &Request, heard: DeltaSink<'_>) -> Result<ModelReply, Error> {
         let mut frames = self.endpoint.open(&[], &self.body(request)).await?;
         let mut assembly = Assembly::new(heard);
         let mut usage = Usage::default();
@@ -79,7 +81,7 @@ impl OpenAi {
             if frame.data == "[DONE]" {
                 break;
             }
-            let chunk: Chunk = serde_json::from_str(&frame.data)
+            let chunk: CompletionChunk = serde_json::from_str(&frame.data)
                 .map_err(|_| Error::Malformed { what: "a chunk is not JSON" })?;
             if let Some(failure) = chunk.error {
                 return Err(failure.as_error(None, None));
@@ -99,12 +101,16 @@ impl OpenAi {
                 }
             }
         }
-        assembly.finish(stop.unwrap_or(Stop::End), usage)
+        assembly.finish(stop.unwrap_or(StopReason::End), usage)
     }
 }
 
 impl Model for OpenAi {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>> {
+    fn run<'a>(
+        &'a self,
+        request: &'a Request,
+        heard: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, Error>> {
         Box::pin(self.stream(request, heard))
     }
 }
@@ -133,48 +139,48 @@ fn message(message: &Message) -> Value {
 }
 
 #[derive(Deserialize)]
-struct Chunk {
-    choices: Option<Vec<Choice>>,
-    usage: Option<Used>,
-    error: Option<Failure>,
+struct CompletionChunk {
+    choices: Option<Vec<StreamChoice>>,
+    usage: Option<OpenAiUsage>,
+    error: Option<ProviderFailure>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
-    delta: Option<Piece>,
+struct StreamChoice {
+    delta: Option<ChoiceDelta>,
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Piece {
+struct ChoiceDelta {
     content: Option<String>,
     refusal: Option<String>,
     reasoning_content: Option<String>,
     reasoning: Option<String>,
-    tool_calls: Option<Vec<Call>>,
+    tool_calls: Option<Vec<ToolCallDelta>>,
 }
 
 #[derive(Deserialize)]
-struct Call {
+struct ToolCallDelta {
     index: Option<u64>,
     id: Option<String>,
-    function: Option<Function>,
+    function: Option<FunctionDelta>,
 }
 
 #[derive(Default, Deserialize)]
-struct Function {
+struct FunctionDelta {
     name: Option<String>,
     arguments: Option<String>,
 }
 
-impl Choice {
+impl StreamChoice {
     /// Passes on the chunk's content; returns the stop reason, if it has one.
-    fn take(self, assembly: &mut Assembly<'_>) -> Result<Option<Stop>, Error> {
+    fn take(self, assembly: &mut Assembly<'_>) -> Result<Option<StopReason>, Error> {
         let mut stop = self.finish_reason.as_deref().map(|reason| match reason {
-            "tool_calls" | "function_call" => Stop::Calls,
-            "length" => Stop::Length,
-            "content_filter" => Stop::Refused,
-            _ => Stop::End,
+            "tool_calls" | "function_call" => StopReason::Calls,
+            "length" => StopReason::Length,
+            "content_filter" => StopReason::Refused,
+            _ => StopReason::End,
         });
         let Some(piece) = self.delta else { return Ok(stop) };
         if let Some(thinking) = piece.reasoning_content.or(piece.reasoning) {
@@ -185,11 +191,11 @@ impl Choice {
         }
         if let Some(text) = piece.refusal.filter(|text| !text.is_empty()) {
             assembly.text(&text)?;
-            stop = Some(Stop::Refused);
+            stop = Some(StopReason::Refused);
         }
         for call in piece.tool_calls.unwrap_or_default() {
             let function = call.function.unwrap_or_default();
-            assembly.call(CallPiece {
+            assembly.call(CallFragment {
                 index: call.index,
                 id: call.id.as_deref().unwrap_or_default(),
                 name: function.name.as_deref().unwrap_or_default(),
@@ -201,20 +207,20 @@ impl Choice {
 }
 
 #[derive(Deserialize)]
-struct Used {
+struct OpenAiUsage {
     #[serde(default)]
     prompt_tokens: u64,
     #[serde(default)]
     completion_tokens: u64,
-    prompt_tokens_details: Option<UsedInput>,
+    prompt_tokens_details: Option<PromptTokensDetails>,
 }
 
 #[derive(Deserialize)]
-struct UsedInput {
+struct PromptTokensDetails {
     cached_tokens: Option<u64>,
 }
 
-impl Used {
+impl OpenAiUsage {
     fn as_usage(&self) -> Usage {
         Usage {
             input_tokens: self.prompt_tokens,

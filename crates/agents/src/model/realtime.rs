@@ -17,7 +17,7 @@ pub struct Realtime {
 }
 
 #[derive(Deserialize)]
-struct Given {
+struct SecretAnswer {
     value: String,
 }
 
@@ -34,7 +34,7 @@ impl Realtime {
         let body = json!({"session": session});
         let asked = self.endpoint.ask(&body, limits::CLIENT_SECRET_BYTES_MAX);
         let given = tokio::time::timeout(limits::CLIENT_SECRET_MAX, asked).await;
-        let Given { value } = given.map_err(|_| Error::TimedOut(super::Wait::Total))??;
+        let SecretAnswer { value } = given.map_err(|_| Error::TimedOut(super::Wait::Total))??;
         match value.is_empty() {
             true => Err(Error::Malformed { what: "a secret without text" }),
             false => Ok(value.into()),

@@ -10,12 +10,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{Delta, Error, Heard, Model, Reply, Request, Wait};
+use super::{Delta, DeltaSink, Error, Model, ModelReply, Request, Wait};
 use crate::limits;
 
 /// How often and how long to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct RetryPolicy {
     /// Calls in all, the first one included.
     pub attempts_max: u32,
     /// The wait before the second attempt; each further one is twice as long.
@@ -25,7 +25,7 @@ pub struct Policy {
     pub total: Duration,
 }
 
-impl Default for Policy {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             attempts_max: 4,
@@ -36,7 +36,7 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
+impl RetryPolicy {
     /// The wait after a failed attempt (counted from 1). `roll` is between 0 and 1: between half of the wait and all
     /// of it. `None` when the provider asks for a longer wait than `limits::RETRY_AFTER_MAX`.
     pub fn wait(&self, attempt: u32, asked: Option<Duration>, roll: f64) -> Option<Duration> {
@@ -57,7 +57,7 @@ pub type Dice = Arc<dyn Fn() -> f64 + Send + Sync>;
 #[derive(Clone)]
 pub struct Retrying {
     model: Arc<dyn Model>,
-    policy: Policy,
+    policy: RetryPolicy,
     dice: Dice,
 }
 
@@ -68,15 +68,15 @@ impl std::fmt::Debug for Retrying {
 }
 
 impl Retrying {
-    pub fn new(model: Arc<dyn Model>, policy: Policy) -> Self {
+    pub fn new(model: Arc<dyn Model>, policy: RetryPolicy) -> Self {
         Self::with_dice(model, policy, Arc::new(rand::random::<f64>))
     }
 
-    pub fn with_dice(model: Arc<dyn Model>, policy: Policy, dice: Dice) -> Self {
+    pub fn with_dice(model: Arc<dyn Model>, policy: RetryPolicy, dice: Dice) -> Self {
         Self { model, policy, dice }
     }
 
-    async fn persist(&self, request: &Request, heard: Heard<'_>) -> Result<Reply, Error> {
+    async fn persist(&self, request: &Request, heard: DeltaSink<'_>) -> Result<ModelReply, Error> {
         let deadline = Instant::now() + self.policy.total;
         let mut attempt = 1;
         loop {
@@ -106,7 +106,11 @@ impl Retrying {
 }
 
 impl Model for Retrying {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>> {
+    fn run<'a>(
+        &'a self,
+        request: &'a Request,
+        heard: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, Error>> {
         Box::pin(self.persist(request, heard))
     }
 }
@@ -115,18 +119,18 @@ impl Model for Retrying {
 mod tests {
     use std::sync::Mutex;
 
-    use super::super::{Stop, Usage};
+    use super::super::{StopReason, Usage};
     use super::*;
 
     /// Answers from its list, in order, and remembers when it was asked.
     #[derive(Debug)]
     struct Moody {
-        answers: Mutex<Vec<Answer>>,
+        answers: Mutex<Vec<MoodyAnswer>>,
         asked: Mutex<Vec<Instant>>,
     }
 
     #[derive(Clone, Debug)]
-    enum Answer {
+    enum MoodyAnswer {
         Well,
         Fails(Error),
         FailsAfterWords(Error),
@@ -134,34 +138,38 @@ mod tests {
     }
 
     impl Model for Moody {
-        fn run<'a>(&'a self, _: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>> {
+        fn run<'a>(
+            &'a self,
+            _: &'a Request,
+            heard: DeltaSink<'a>,
+        ) -> BoxFuture<'a, Result<ModelReply, Error>> {
             self.asked.lock().unwrap().push(Instant::now());
             let answer = self.answers.lock().unwrap().remove(0);
             Box::pin(async move {
                 match answer {
-                    Answer::Well => {
+                    MoodyAnswer::Well => {
                         heard(Delta::Text("ok".to_owned()));
-                        Ok(Reply {
+                        Ok(ModelReply {
                             text: "ok".to_owned(),
                             thinking: String::new(),
                             calls: Vec::new(),
                             bad_calls: Vec::new(),
                             usage: Usage::default(),
-                            stop: Stop::End,
+                            stop: StopReason::End,
                         })
                     }
-                    Answer::Fails(error) => Err(error),
-                    Answer::FailsAfterWords(error) => {
+                    MoodyAnswer::Fails(error) => Err(error),
+                    MoodyAnswer::FailsAfterWords(error) => {
                         heard(Delta::Text("o".to_owned()));
                         Err(error)
                     }
-                    Answer::Hangs => std::future::pending().await,
+                    MoodyAnswer::Hangs => std::future::pending().await,
                 }
             })
         }
     }
 
-    const POLICY: Policy = Policy {
+    const POLICY: RetryPolicy = RetryPolicy {
         attempts_max: 3,
         wait_first: Duration::from_secs(1),
         wait_max: Duration::from_secs(8),
@@ -169,7 +177,7 @@ mod tests {
     };
 
     /// The outcome, and the milliseconds between the attempts.
-    async fn ask(policy: Policy, answers: Vec<Answer>) -> (Result<String, Error>, Vec<u128>) {
+    async fn ask(policy: RetryPolicy, answers: Vec<MoodyAnswer>) -> (Result<String, Error>, Vec<u128>) {
         let model = Arc::new(Moody { answers: Mutex::new(answers), asked: Mutex::default() });
         let patient = Retrying::with_dice(Arc::clone(&model) as _, policy, Arc::new(|| 1.0));
         let outcome = patient.run(&Request::default(), &mut |_| {}).await.map(|reply| reply.text);
@@ -179,7 +187,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_may_pass_is_tried_again_and_nothing_else() {
-        use Answer::{Fails, FailsAfterWords, Hangs, Well};
+        use MoodyAnswer::{Fails, FailsAfterWords, Hangs, Well};
         let limited = |seconds| Error::RateLimited { retry_after: Some(Duration::from_secs(seconds)) };
         let refused = || Error::Refused { status: 400, code: None };
         let ok = || Ok("ok".to_owned());

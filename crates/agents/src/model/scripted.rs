@@ -38,7 +38,7 @@ use sederunt_core::strict;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Delta, Heard, Model, Reply, Request, Stop, ToolCall, Usage, Wait};
+use super::{Delta, DeltaSink, Model, ModelReply, Request, StopReason, ToolCall, Usage, Wait};
 
 /// Why a step could not be played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +67,7 @@ pub enum BadFixture {
 /// A model that says what it was told to say.
 #[derive(Debug)]
 pub struct Scripted {
-    steps: Vec<Step>,
+    steps: Vec<ScriptStep>,
     start_over: bool,
     /// How often each step has failed so far.
     failed: Mutex<HashMap<usize, u32>>,
@@ -76,37 +76,37 @@ pub struct Scripted {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fixture {
-    steps: Vec<StepText>,
+    steps: Vec<ScriptStepText>,
     #[serde(default)]
     start_over: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct StepText {
-    say: Pieces,
-    think: Pieces,
-    call: Option<Calls>,
+struct ScriptStepText {
+    say: ScriptText,
+    think: ScriptText,
+    call: Option<ScriptCalls>,
     expect: Option<String>,
     delay_ms: u64,
     usage: Usage,
-    fail: Option<Fail>,
+    fail: Option<ScriptFailure>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Pieces {
+enum ScriptText {
     One(String),
     Many(Vec<String>),
 }
 
-impl Default for Pieces {
+impl Default for ScriptText {
     fn default() -> Self {
         Self::Many(Vec::new())
     }
 }
 
-impl Pieces {
+impl ScriptText {
     fn list(self) -> Vec<String> {
         match self {
             Self::One(text) => vec![text],
@@ -117,26 +117,26 @@ impl Pieces {
 
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-struct Calls(Box<RawValue>);
+struct ScriptCalls(Box<RawValue>);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CallText {
+struct ScriptCallText {
     name: String,
     args: Option<Box<RawValue>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fail {
-    kind: Kind,
+struct ScriptFailure {
+    kind: ScriptFailureKind,
     retry_after_ms: Option<u64>,
     times: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum ScriptFailureKind {
     Unreachable,
     RateLimited,
     Unavailable,
@@ -149,14 +149,14 @@ enum Kind {
 }
 
 #[derive(Debug)]
-struct Step {
+struct ScriptStep {
     say: Vec<String>,
     think: Vec<String>,
     calls: Vec<(String, Json)>,
     expect: Option<String>,
     delay: Duration,
     usage: Usage,
-    fail: Option<Fail>,
+    fail: Option<ScriptFailure>,
 }
 
 /// The fault of a fixture; the reader's sentence speaks of a request's body, so it is reworded.
@@ -183,7 +183,7 @@ impl Scripted {
         Ok(Self { steps, start_over: fixture.start_over, failed: Mutex::default() })
     }
 
-    async fn play(&self, request: &Request, heard: Heard<'_>) -> Result<Reply, super::Error> {
+    async fn play(&self, request: &Request, heard: DeltaSink<'_>) -> Result<ModelReply, super::Error> {
         let spoken = request.replies();
         let number = if self.start_over { spoken % self.steps.len() } else { spoken };
         let step = self.steps.get(number).ok_or(Error::Ended { steps: self.steps.len() })?;
@@ -198,7 +198,7 @@ impl Scripted {
         }
         tokio::time::sleep(step.delay).await;
         let fail = step.fail.filter(|fail| self.still_fails(number, fail));
-        if let Some(fail) = fail.filter(|fail| fail.kind != Kind::CutShort) {
+        if let Some(fail) = fail.filter(|fail| fail.kind != ScriptFailureKind::CutShort) {
             return Err(fail.error().await);
         }
         step.think.iter().for_each(|piece| heard(Delta::Thinking(piece.clone())));
@@ -211,17 +211,17 @@ impl Scripted {
             name: name.clone(),
             args: args.clone(),
         };
-        Ok(Reply {
+        Ok(ModelReply {
             text: step.say.concat(),
             thinking: step.think.concat(),
             calls: step.calls.iter().enumerate().map(call).collect(),
             bad_calls: Vec::new(),
             usage: step.usage,
-            stop: if step.calls.is_empty() { Stop::End } else { Stop::Calls },
+            stop: if step.calls.is_empty() { StopReason::End } else { StopReason::Calls },
         })
     }
 
-    fn still_fails(&self, step: usize, fail: &Fail) -> bool {
+    fn still_fails(&self, step: usize, fail: &ScriptFailure) -> bool {
         let Some(times) = fail.times else { return true };
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let so_far = failed.entry(step).or_default();
@@ -235,20 +235,20 @@ impl Model for Scripted {
     fn run<'a>(
         &'a self,
         request: &'a Request,
-        heard: Heard<'a>,
-    ) -> BoxFuture<'a, Result<Reply, super::Error>> {
+        heard: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, super::Error>> {
         Box::pin(self.play(request, heard))
     }
 }
 
-impl StepText {
-    fn check(self, step: usize) -> Result<Step, BadFixture> {
+impl ScriptStepText {
+    fn check(self, step: usize) -> Result<ScriptStep, BadFixture> {
         let calls = self.call.map(|calls| calls.check(step)).transpose()?.unwrap_or_default();
         let (say, think) = (self.say.list(), self.think.list());
         if say.is_empty() && think.is_empty() && calls.is_empty() && self.fail.is_none() {
             return Err(BadFixture::Step { step, what: "it says, thinks, calls and fails nothing" });
         }
-        Ok(Step {
+        Ok(ScriptStep {
             say,
             think,
             calls,
@@ -260,16 +260,16 @@ impl StepText {
     }
 }
 
-impl Calls {
+impl ScriptCalls {
     fn check(&self, step: usize) -> Result<Vec<(String, Json)>, BadFixture> {
         let bad = |what| BadFixture::Step { step, what };
         let text = self.0.get();
-        let calls: Vec<CallText> = match text.starts_with('[') {
+        let calls: Vec<ScriptCallText> = match text.starts_with('[') {
             true => serde_json::from_str(text),
             false => serde_json::from_str(text).map(|call| vec![call]),
         }
         .map_err(|_| bad("a call is `{name, args?}`"))?;
-        let call = |call: CallText| {
+        let call = |call: ScriptCallText| {
             let args = match call.args {
                 None => Some(Json::empty_object()),
                 Some(args) => Json::parse(args.get().as_bytes()).ok().filter(Json::is_object),
@@ -280,19 +280,19 @@ impl Calls {
     }
 }
 
-impl Fail {
+impl ScriptFailure {
     async fn error(self) -> super::Error {
         let retry_after = self.retry_after_ms.map(Duration::from_millis);
         match self.kind {
-            Kind::Unreachable => super::Error::Unreachable,
-            Kind::RateLimited => super::Error::RateLimited { retry_after },
-            Kind::Unavailable => super::Error::Unavailable { status: 503, retry_after },
-            Kind::Refused => super::Error::Refused { status: 400, code: None },
-            Kind::TooLong => super::Error::TooLong,
-            Kind::CutShort => super::Error::CutShort,
-            Kind::Malformed => super::Error::Malformed { what: "the script says so" },
-            Kind::TimedOut => super::Error::TimedOut(Wait::Idle),
-            Kind::Hang => std::future::pending().await,
+            ScriptFailureKind::Unreachable => super::Error::Unreachable,
+            ScriptFailureKind::RateLimited => super::Error::RateLimited { retry_after },
+            ScriptFailureKind::Unavailable => super::Error::Unavailable { status: 503, retry_after },
+            ScriptFailureKind::Refused => super::Error::Refused { status: 400, code: None },
+            ScriptFailureKind::TooLong => super::Error::TooLong,
+            ScriptFailureKind::CutShort => super::Error::CutShort,
+            ScriptFailureKind::Malformed => super::Error::Malformed { what: "the script says so" },
+            ScriptFailureKind::TimedOut => super::Error::TimedOut(Wait::Idle),
+            ScriptFailureKind::Hang => std::future::pending().await,
         }
     }
 }
@@ -318,7 +318,10 @@ mod tests {
         Request { messages, ..Request::default() }
     }
 
-    async fn play(model: &Scripted, request: &Request) -> (Result<Reply, super::super::Error>, Vec<Delta>) {
+    async fn play(
+        model: &Scripted,
+        request: &Request,
+    ) -> (Result<ModelReply, super::super::Error>, Vec<Delta>) {
         let mut deltas = Vec::new();
         let reply = model.run(request, &mut |delta| deltas.push(delta)).await;
         (reply, deltas)
@@ -329,7 +332,7 @@ mod tests {
         let model = Scripted::parse(SCRIPT).unwrap();
         let (reply, deltas) = play(&model, &request(0, "my invoice")).await;
         let reply = reply.unwrap();
-        assert_eq!((reply.stop, reply.thinking.as_str()), (Stop::Calls, "Which?"));
+        assert_eq!((reply.stop, reply.thinking.as_str()), (StopReason::Calls, "Which?"));
         assert_eq!(reply.calls[0].id, "call_0_0");
         assert_eq!(reply.calls[0].args.as_str(), r#"{"id":7.50}"#);
         assert_eq!(deltas, [Delta::Thinking("Which?".to_owned())]);

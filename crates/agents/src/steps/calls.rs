@@ -8,22 +8,22 @@ use sederunt_core::work::run::Resume;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::past::Open;
-use super::{Halt, Hand, event};
+use super::replay::OpenCall;
+use super::{ClaimContext, StepHalt, event};
 use crate::context::transcript;
 use crate::limits;
 use crate::model::{Message, ToolCall};
 use crate::tool::{CallContext, Error as ToolError, Outcome, Toolbox};
 
 /// The claim under which calls are made, and the tools.
-pub(crate) struct Calls<'a> {
-    pub hand: &'a Hand,
+pub(crate) struct CallRunner<'a> {
+    pub claim: &'a ClaimContext,
     pub tools: &'a Toolbox,
 }
 
 /// The outcome of a call.
 #[derive(Debug)]
-pub(crate) enum Came {
+pub(crate) enum CallOutcome {
     /// It has a result, which is in the log.
     Answered(Message),
     /// A person must approve it first: the call as it is shown to a person, and a summary.
@@ -31,14 +31,14 @@ pub(crate) enum Came {
 }
 
 /// The result of a call, as text.
-pub(crate) struct Answer<'a> {
+pub(crate) struct CallAnswer<'a> {
     pub content: String,
     pub is_error: bool,
     /// A code, if the call did not simply succeed.
     pub outcome: Option<&'a str>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> CallAnswer<'a> {
     pub(crate) fn error(content: impl Into<String>, outcome: &'a str) -> Self {
         Self { content: content.into(), is_error: true, outcome: Some(outcome) }
     }
@@ -49,7 +49,7 @@ impl<'a> Answer<'a> {
     }
 
     /// For a call that was not approved. A reviewer's own words do not belong here: a result is data, and the
-    /// reviewer's reason is an instruction, which `past` reads from the log.
+    /// reviewer's reason is an instruction, which `replay` reads from the log.
     pub(crate) fn denied(why: &str) -> Self {
         Self::error(format!("denied: {why}"), "denied")
     }
@@ -89,33 +89,37 @@ impl<'a> Answer<'a> {
     }
 }
 
-impl Calls<'_> {
+impl CallRunner<'_> {
     /// Handles a call that the log leaves open: as a person decided; else one that was begun has an unknown outcome,
     /// and any other is made now.
-    pub(crate) async fn take_up(&self, open: &Open, decided: Option<&Resume>) -> Result<Came, Halt> {
+    pub(crate) async fn take_up(
+        &self,
+        open: &OpenCall,
+        decided: Option<&Resume>,
+    ) -> Result<CallOutcome, StepHalt> {
         match decided {
             Some(resume) => self.as_decided(open, resume).await,
-            None if open.begun => self.answer(&open.call, Answer::unknown(), true).await,
+            None if open.begun => self.answer(&open.call, CallAnswer::unknown(), true).await,
             None => self.make(open, false).await,
         }
     }
 
     /// Makes a call, unless a person has to be asked first. A worker that takes over after a crash sees that it was
     /// begun.
-    pub(crate) async fn make(&self, open: &Open, confirmed: bool) -> Result<Came, Halt> {
+    pub(crate) async fn make(&self, open: &OpenCall, confirmed: bool) -> Result<CallOutcome, StepHalt> {
         let call = &open.call;
         if let Some(flaw) = &open.flaw {
-            return self.answer(call, Answer::error(flaw.clone(), "bad_arguments"), false).await;
+            return self.answer(call, CallAnswer::error(flaw.clone(), "bad_arguments"), false).await;
         }
         // Nothing is begun before a person has approved it.
         if let Some(summary) = self.tools.asks_first(call).filter(|_| !confirmed) {
             return self.ask_leave(call, summary);
         }
-        *self.hand.in_flight.lock() = Some(call.clone());
-        self.hand.append(vec![event("tool.invocation_started", invocation(call, None)?, None)]).await?;
+        *self.claim.in_flight.lock() = Some(call.clone());
+        self.claim.append(vec![event("tool.invocation_started", invocation(call, None)?, None)]).await?;
         let context = CallContext {
-            tenant_id: self.hand.actor.tenant.clone(),
-            session_id: self.hand.session.clone(),
+            tenant_id: self.claim.actor.tenant.clone(),
+            session_id: self.claim.session.clone(),
             idempotency_key: self.idempotency_key(open),
             confirmed,
         };
@@ -133,60 +137,62 @@ impl Calls<'_> {
             }
         };
         let answer = match outcome {
-            Ok(Outcome::Done { content, is_error, .. }) => Answer { content, is_error, outcome: None },
+            Ok(Outcome::Done { content, is_error, .. }) => CallAnswer { content, is_error, outcome: None },
             Ok(Outcome::NeedsConfirmation { summary }) if !confirmed => {
                 // The tool was called and only asked: this invocation is over, and the approved call is another one.
                 let asked = invocation(call, Some("needs_confirmation"))?;
-                self.hand.append(vec![event("tool.invocation_completed", asked, None)]).await?;
-                self.hand.in_flight.lock().take();
+                self.claim.append(vec![event("tool.invocation_completed", asked, None)]).await?;
+                self.claim.in_flight.lock().take();
                 return self.ask_leave(call, summary);
             }
             Ok(Outcome::NeedsConfirmation { .. }) => {
-                Answer::error("refused: the tool asks again for what was agreed to", "refused")
+                CallAnswer::error("refused: the tool asks again for what was agreed to", "refused")
             }
             Err(error @ (ToolError::TimedOut { .. } | ToolError::CutShort)) => {
-                Answer::error(error.to_string(), "outcome_unknown")
+                CallAnswer::error(error.to_string(), "outcome_unknown")
             }
-            Err(error) => Answer::error(error.to_string(), error.code()),
+            Err(error) => CallAnswer::error(error.to_string(), error.code()),
         };
         self.answer(call, answer, true).await
     }
 
     /// The call as it is shown to a person.
-    fn ask_leave(&self, call: &ToolCall, summary: String) -> Result<Came, Halt> {
+    fn ask_leave(&self, call: &ToolCall, summary: String) -> Result<CallOutcome, StepHalt> {
         let (id, name, about) = (Json::of(&call.id)?, Json::of(&call.name)?, Json::of(&summary)?);
         let mut fields = vec![("id", &id), ("name", &name), ("summary", &about), ("args", &call.args)];
         // The decision may be made on a node that does not know the tool, so its schema is stored with the call.
         fields.extend(self.tools.input_schema(&call.name).map(|schema| ("input_schema", schema)));
         let staged = Json::object(fields);
-        Ok(Came::NeedsLeave { staged, summary })
+        Ok(CallOutcome::NeedsLeave { staged, summary })
     }
 
     /// Carries out a person's decision on a call, and nothing else: only the approved call is made.
-    async fn as_decided(&self, open: &Open, resume: &Resume) -> Result<Came, Halt> {
+    async fn as_decided(&self, open: &OpenCall, resume: &Resume) -> Result<CallOutcome, StepHalt> {
         let call = &open.call;
         match resume.decision.as_str() {
             "approve" => {
                 let args = resume.args.clone().unwrap_or_else(Json::empty_object);
                 let staged = resume.tool_call.as_ref().map(|staged| approval::with_args(staged, &args));
                 let agreed = staged
-                    .map(|staged| approval::digest(approval::ApprovalKind::Tool, &self.hand.session, &staged))
+                    .map(|staged| {
+                        approval::digest(approval::ApprovalKind::Tool, &self.claim.session, &staged)
+                    })
                     .filter(|sum| resume.digest.as_ref() == Some(sum));
                 if agreed.is_none() {
                     let refused = "refused: what was approved is not what would be called";
-                    return self.answer(call, Answer::error(refused, "refused"), false).await;
+                    return self.answer(call, CallAnswer::error(refused, "refused"), false).await;
                 }
-                self.make(&Open { call: ToolCall { args, ..call.clone() }, ..open.clone() }, true).await
+                self.make(&OpenCall { call: ToolCall { args, ..call.clone() }, ..open.clone() }, true).await
             }
             "answer" => {
                 let content = match &resume.reply {
                     Some(reply) => reply.read::<String>().unwrap_or_else(|_| reply.as_str().to_owned()),
                     None => String::new(),
                 };
-                self.answer(call, Answer { content, is_error: false, outcome: None }, false).await
+                self.answer(call, CallAnswer { content, is_error: false, outcome: None }, false).await
             }
             _ => {
-                let denied = Answer::denied("nobody agreed to this call, so it was not made");
+                let denied = CallAnswer::denied("nobody agreed to this call, so it was not made");
                 self.answer(call, denied, false).await
             }
         }
@@ -196,19 +202,19 @@ impl Calls<'_> {
     pub(crate) async fn answer(
         &self,
         call: &ToolCall,
-        answer: Answer<'_>,
+        answer: CallAnswer<'_>,
         was_begun: bool,
-    ) -> Result<Came, Halt> {
-        self.hand.in_flight.lock().take();
-        self.hand.append(answer.events(call, was_begun)?).await?;
-        Ok(Came::Answered(answer.message(call)))
+    ) -> Result<CallOutcome, StepHalt> {
+        self.claim.in_flight.lock().take();
+        self.claim.append(answer.events(call, was_begun)?).await?;
+        Ok(CallOutcome::Answered(answer.message(call)))
     }
 
     /// The same for every attempt of a call with these arguments, on any worker. The key names the call's sequence in
     /// the log: models restart their call ids in every turn, and may use one twice.
-    pub(crate) fn idempotency_key(&self, open: &Open) -> String {
+    pub(crate) fn idempotency_key(&self, open: &OpenCall) -> String {
         let mut hash = Sha256::new();
-        let life = self.hand.life.0.as_bytes().as_slice();
+        let life = self.claim.life.0.as_bytes().as_slice();
         for part in [life, &open.sequence.to_le_bytes(), open.call.args.as_str().as_bytes()] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);

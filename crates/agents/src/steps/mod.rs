@@ -1,13 +1,13 @@
 //! The steps of an agent under a claim, in a task or in a turn of talk: the model's replies and tool calls, as the
 //! log holds them.
 //!
-//! This room owns how a reply becomes events ([`words`]), how a call is made once, refused, or put before a person
-//! ([`calls`]), and how a worker that takes over reads all of that back ([`past`]). It refuses to know what the steps
-//! are for and how they end: that belongs to the executor and the talker.
+//! This room owns how a reply becomes events ([`reply_events`]), how a call is made once, refused, or put before a person
+//! ([`calls`]), and how a worker that takes over reads all of that back ([`replay`]). It refuses to know what the steps
+//! are for and how they end: that belongs to the executor and to conversations.
 
 pub(crate) mod calls;
-pub(crate) mod past;
-pub(crate) mod words;
+pub(crate) mod replay;
+pub(crate) mod reply_events;
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::model::ToolCall;
 
 /// A claimed session: everything is written under the epoch of the claim.
 #[derive(Debug)]
-pub(crate) struct Hand {
+pub(crate) struct ClaimContext {
     pub engine: Engine,
     pub actor: Arc<Actor>,
     pub session: SessionId,
@@ -38,25 +38,25 @@ pub(crate) struct Hand {
 
 /// Why there is no next step.
 #[derive(Debug)]
-pub(crate) enum Halt {
+pub(crate) enum StepHalt {
     /// The engine refused an append or another command.
     Refused(Error),
     /// A caller asked it to stop.
     Stopped,
 }
 
-impl From<Error> for Halt {
+impl From<Error> for StepHalt {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
 }
 
-impl Hand {
+impl ClaimContext {
     /// Appends events, and returns them as the log holds them.
-    pub(crate) async fn append(&self, events: Vec<DraftEvent>) -> Result<Vec<Arc<Event>>, Halt> {
+    pub(crate) async fn append(&self, events: Vec<DraftEvent>) -> Result<Vec<Arc<Event>>, StepHalt> {
         let wish = Append { events, expected_sequence: None, epoch: Some(self.epoch) };
         let done = self.engine.append(&self.actor, &self.session, wish, None).await?;
-        if done.stop_requested { Err(Halt::Stopped) } else { Ok(done.events) }
+        if done.stop_requested { Err(StepHalt::Stopped) } else { Ok(done.events) }
     }
 }
 

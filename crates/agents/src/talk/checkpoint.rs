@@ -10,9 +10,9 @@ use sederunt_core::event::Event;
 use sederunt_core::ids::SessionId;
 use sederunt_core::memory::{extract, summary};
 use sederunt_core::safety::{self, Level};
-use sederunt_core::{Error, Session};
+use sederunt_core::{Error, Session, limits as core_limits};
 
-use super::Talker;
+use super::Conversations;
 use crate::limits;
 
 /// The result of looking back.
@@ -23,12 +23,12 @@ pub struct Checkpoint {
     pub wrote: Vec<&'static str>,
 }
 
-impl Talker {
+impl Conversations {
     /// Looks back over a conversation. Without new messages, nothing is done.
     pub async fn checkpoint(&self, actor: &Arc<Actor>, id: &SessionId) -> Result<Checkpoint, Error> {
         let (session, talk) = self.engine.sitting(actor, id).await?;
         let said =
-            self.engine.said_after(&session, talk.looked_back_to, limits::SITTING_MESSAGES_MAX).await?;
+            self.engine.said_after(&session, talk.looked_back_to, core_limits::SITTING_MESSAGES_MAX).await?;
         let read = oldest_within(&said, limits::LOOK_BACK_CHARS_MAX);
         let Some(last) = read.last().map(|event| event.sequence) else { return Ok(Checkpoint::default()) };
         let texts: Vec<(&Event, String)> =

@@ -9,18 +9,17 @@ use sederunt_core::access::Actor;
 use sederunt_core::event::Event;
 use sederunt_core::feedback::{Label, Modality, RatingRequest, RatingSource};
 use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::memory::harvest::SittingContent;
 use sederunt_core::memory::summary::{self, Summary};
-use sederunt_core::safety::{self, Level};
 use sederunt_core::session::Session;
 use sederunt_core::session::decide::PatchSession;
 use sederunt_core::store::{DueSession, IdemKey};
+use sederunt_core::talk::Talk;
 use sederunt_core::talk::sitting::EndReason;
-use sederunt_core::talk::turn::{self, EndFirst};
-use sederunt_core::talk::{Sitting, Talk};
+use sederunt_core::talk::turn::EndFirst;
 use sederunt_core::{Conflict, Error, limits as core_limits};
 
-use super::Talker;
-use super::memory::Memories;
+use super::Conversations;
 use crate::context::untrusted;
 use crate::limits;
 use crate::model::{Message, Request};
@@ -61,7 +60,7 @@ pub struct Farewell {
     pub summary: Option<Summary>,
 }
 
-impl Talker {
+impl Conversations {
     /// Ends the open sitting of a conversation at a caller's request.
     pub async fn end(&self, actor: &Arc<Actor>, id: &SessionId, wish: EndWish) -> Result<Ending, Error> {
         let (session, talk) = self.quiet(actor, id, WhilePaused::GiveUp).await?;
@@ -157,53 +156,28 @@ impl Talker {
             }
             let mut farewell = Farewell { turn_count: open.turns, summary: None };
             if why == EndReason::Discarded {
-                if self.engine.close_sitting(&session, &talk, why, None, None, Vec::new()).await?.is_some() {
+                if self.engine.close_sitting(&session, &talk, why, None).await?.is_some() {
                     return Ok(Ending::Ended(farewell));
                 }
                 continue;
             }
-            let said = self.engine.said_since(&session, open.first, limits::SITTING_MESSAGES_MAX).await?;
-            let said = self.tellable(open, said_in(open, said));
+            let said = self.engine.sitting_messages(&session, open, &self.settings.safety).await?;
             farewell.summary = match self.summarise(&said).await {
                 Ok(summary) => summary,
                 // Another person is about to join: the end does not wait until the model can be reached.
                 Err(_) if why == EndReason::MemoryOwnerChanged => summary_by_rules(&said),
                 Err(error) => {
-                    tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "the model did not sum a sitting up; the sitting stays open and the keeper tries again");
+                    tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "the model did not sum a sitting up; the sitting stays open and the next sweep tries again");
                     return Ok(Ending::Failed(farewell));
                 }
             };
-            let kept =
-                Memories::new(self, &session, open).harvest(open, &said, farewell.summary.as_ref()).await?;
-            let arc = kept.arc.as_deref();
-            let told = farewell.summary.as_ref().filter(|_| !open.buffer.emptied);
-            if self.engine.close_sitting(&session, &talk, why, arc, told, kept.records).await?.is_some() {
+            let content = SittingContent { said: &said, summary: farewell.summary.as_ref() };
+            if self.engine.close_sitting(&session, &talk, why, Some(content)).await?.is_some() {
                 self.make_vectors_soon();
                 return Ok(Ending::Ended(farewell));
             }
         }
         Err(Conflict::SessionBusy.into())
-    }
-
-    /// The messages that a summary may use: none with a crisis level, and no answer to one. Messages are checked
-    /// against the lexicon again, because spoken turns are recorded without noting their sequence.
-    fn tellable(&self, open: &Sitting, said: Vec<Event>) -> Vec<Event> {
-        let is_grave = |event: &Event| {
-            let noted = open.crisis_turns.contains(&event.sequence);
-            noted
-                || event
-                    .text()
-                    .is_some_and(|text| safety::check(&text, &self.settings.safety, None).level > Level::Calm)
-        };
-        let grave: Vec<u64> = said
-            .iter()
-            .filter(|event| event.kind.as_str() == "user.message" && is_grave(event))
-            .map(|event| event.sequence)
-            .collect();
-        let is_of_one = |event: &Event| {
-            grave.contains(&event.sequence) || event.turn.is_some_and(|turn| grave.contains(&turn))
-        };
-        said.into_iter().filter(|event| !is_of_one(event)).collect()
     }
 
     /// A conversation in which no turn runs; waits until then.
@@ -226,7 +200,7 @@ impl Talker {
                         Err(error) => return Err(error),
                     }
                 }
-                if !turn::runs(&session, self.engine.tenant_store().now().await?) {
+                if !self.engine.is_in_turn(&session).await? {
                     return Ok((session, talk));
                 }
                 let _ = tokio::time::timeout(limits::ROW_LOOK_AGAIN, row.changed()).await;
@@ -237,15 +211,12 @@ impl Talker {
             .unwrap_or_else(|_| Err(Conflict::SessionBusy.into()))
     }
 
-    /// The summary: by the model where there is one, by rules otherwise. `None`: too short to summarise.
+    /// The summary: by the language model where there is one, by rules otherwise. `None`: too short to summarise.
     async fn summarise(&self, said: &[Event]) -> Result<Option<Summary>, Error> {
         let texts = lines_of(said);
         let lines: Vec<(bool, &str)> = texts.iter().map(|(user, text)| (*user, text.as_str())).collect();
         let by_rules = summary::summarise(&lines);
-        let name = self.kit.name_of(None);
-        if name == "eliza" || by_rules.is_none() {
-            return Ok(by_rules);
-        }
+        let (Some(name), true) = (self.kit.language_model(), by_rules.is_some()) else { return Ok(by_rules) };
         let model = self.kit.model(name).map_err(Error::unavailable)?;
         let transcript: String = lines
             .iter()
@@ -253,7 +224,7 @@ impl Talker {
             .collect();
         let request = Request {
             instructions: SUMMARISE.to_owned(),
-            messages: vec![Message::user(untrusted::block(untrusted::Kind::Message, &transcript))],
+            messages: vec![Message::user(untrusted::block(untrusted::BlockKind::Message, &transcript))],
             ..Request::default()
         };
         let reply = model.run(&request, &mut |_| {}).await.map_err(Error::unavailable)?;
@@ -276,15 +247,6 @@ fn summary_by_rules(said: &[Event]) -> Option<Summary> {
     let texts = lines_of(said);
     let lines: Vec<(bool, &str)> = texts.iter().map(|(user, text)| (*user, text.as_str())).collect();
     summary::summarise(&lines)
-}
-
-/// The messages of a sitting. If it uses one person's memory, messages of others that wait for their own turn are
-/// left out.
-fn said_in(open: &Sitting, mut said: Vec<Event>) -> Vec<Event> {
-    if let Some(user) = open.owner.user_id() {
-        said.retain(|event| event.author.as_deref().is_none_or(|author| author == user.as_str()));
-    }
-    said
 }
 
 const SUMMARISE: &str = "Summarise the conversation in the block below. Answer with one JSON object and nothing else: \

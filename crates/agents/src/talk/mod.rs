@@ -1,22 +1,21 @@
 //! Conversations: what happens between a message and its reply, and when a sitting ends.
 //!
 //! This room owns the pipeline with its named stages ([`pipeline`]), the stage in which a model answers (`respond`)
-//! and calls tools (`bench`), the run of one turn from its claim to its close (`turn`), the one way in which sittings
-//! end ([`end`]), spoken turns ([`voice`]), and the keeper that ends silent sittings and resumes waiting messages
-//! ([`keeper`]). It keeps nothing that the log does not hold: what a dying process leaves half done, the next node
+//! and calls tools (`turn_tools`), the run of one turn from its claim to its close (`run_turn`), the one way in which sittings
+//! end ([`end`]), spoken turns ([`voice`]), and the sweep that ends silent sittings and resumes waiting messages
+//! ([`sweep`]). It keeps nothing that the log does not hold: what a dying process leaves half done, the next node
 //! closes, and goes on.
 
-mod bench;
 pub mod checkpoint;
-mod crisis;
+mod crisis_classifier;
+pub mod embeddings;
 pub mod end;
-pub mod keeper;
-pub mod likeness;
-mod memory;
 pub mod pipeline;
 pub mod reply;
 mod respond;
-mod turn;
+mod run_turn;
+pub mod sweep;
+mod turn_tools;
 pub mod voice;
 
 use std::sync::Arc;
@@ -34,12 +33,12 @@ use sederunt_core::talk::turn::TurnHost;
 use sederunt_core::{Conflict, Error, limits as core_limits};
 use tokio::sync::{mpsc, watch};
 
-pub use reply::Reply;
+pub use reply::TurnReply;
 
 use crate::executor::Kit;
+use crate::lesson_writer::LessonWriter;
 use crate::model::realtime::Realtime;
-use crate::teacher::Teacher;
-use likeness::Likeness;
+use embeddings::MemoryEmbeddings;
 
 /// How conversations are held here.
 #[derive(Clone, Debug, Default)]
@@ -54,14 +53,14 @@ pub struct Settings {
     /// The instructions of conversations without an agent.
     pub instructions: String,
     /// Finds memories by meaning; without it they are found by words alone.
-    pub likeness: Option<Arc<Likeness>>,
+    pub embeddings: Option<Arc<MemoryEmbeddings>>,
     /// The provider with which browsers speak directly.
     pub realtime: Option<Arc<Realtime>>,
 }
 
 /// Runs conversations. Cheap to clone; all clones share one state.
 #[derive(Clone, Debug)]
-pub struct Talker {
+pub struct Conversations {
     engine: Engine,
     kit: Arc<Kit>,
     settings: Arc<Settings>,
@@ -79,16 +78,16 @@ pub enum Progress {
 
 /// A message that was accepted.
 #[derive(Debug)]
-pub struct Taken {
+pub struct AcceptedMessage {
     pub session: SessionId,
     pub message: Arc<Event>,
     /// The progress of its turn; closed when the turn is over. Silent for a turn that waits.
     pub progress: mpsc::UnboundedReceiver<Progress>,
     /// The turn's reply, where it runs here.
-    end: Option<tokio::sync::oneshot::Receiver<Result<Reply, Error>>>,
+    end: Option<tokio::sync::oneshot::Receiver<Result<TurnReply, Error>>>,
 }
 
-impl Talker {
+impl Conversations {
     pub fn new(engine: Engine, kit: Arc<Kit>, settings: Settings) -> Self {
         let hold = TurnHost {
             worker: "talk".into(),
@@ -102,9 +101,9 @@ impl Talker {
         &self.engine
     }
 
-    /// The teacher that draws lessons from feedback with the same models.
-    pub fn teacher(&self) -> Teacher {
-        Teacher::new(self.engine.clone(), self.kit.clone())
+    /// The lesson writer, which draws lessons from feedback with the same models.
+    pub fn lesson_writer(&self) -> LessonWriter {
+        LessonWriter::new(self.engine.clone(), self.kit.clone())
     }
 
     /// The conversation of this name; opens it if there is none yet.
@@ -140,7 +139,7 @@ impl Talker {
         id: &SessionId,
         wish: Post,
         key: Option<IdemKey>,
-    ) -> Result<Taken, Error> {
+    ) -> Result<AcceptedMessage, Error> {
         for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
             let posted = self.engine.post(actor, id, wish.clone(), &self.hold, key).await?;
             let (heard, progress) = mpsc::unbounded_channel();
@@ -171,13 +170,13 @@ impl Talker {
                 }
                 PostFate::Repeated => None,
             };
-            return Ok(Taken { session: posted.session, message: posted.message, progress, end });
+            return Ok(AcceptedMessage { session: posted.session, message: posted.message, progress, end });
         }
         Err(Conflict::SessionBusy.into())
     }
 
     /// Waits for the reply to a message, on any node.
-    pub async fn reply_to(&self, actor: &Arc<Actor>, mut taken: Taken) -> Result<Reply, Error> {
+    pub async fn reply_to(&self, actor: &Arc<Actor>, mut taken: AcceptedMessage) -> Result<TurnReply, Error> {
         if let Some(end) = taken.end.take() {
             return end.await.unwrap_or_else(|_| Err(Error::internal("a turn ended without a word")));
         }
@@ -192,7 +191,7 @@ impl Talker {
                         events.extend(tells.map(|frame| frame.event.clone()));
                         // A message that steered a turn is answered by that turn, and has none of its own.
                         let answering = events.iter().find_map(|event| reply::turn_that_took(event, turn));
-                        if let Some(reply) = Reply::read(&events, answering.unwrap_or(turn)) {
+                        if let Some(reply) = TurnReply::read(&events, answering.unwrap_or(turn)) {
                             return reply;
                         }
                     }
@@ -239,7 +238,7 @@ impl Talker {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let counted = Counted::new(&self.running);
+        let counted = TurnGuard::new(&self.running);
         let work = work(self.clone());
         tokio::spawn(async move {
             work.await;
@@ -255,16 +254,16 @@ impl Talker {
 }
 
 /// Counts one running turn for as long as it lives, however it ends.
-struct Counted(watch::Sender<usize>);
+struct TurnGuard(watch::Sender<usize>);
 
-impl Counted {
+impl TurnGuard {
     fn new(running: &watch::Sender<usize>) -> Self {
         running.send_modify(|count| *count += 1);
         Self(running.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for TurnGuard {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }

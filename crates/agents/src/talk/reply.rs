@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// The reply of a turn.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
+pub struct TurnReply {
     pub text: String,
     /// The kind of answer: `talk`, `memory`, `exercise`, `closing`, `crisis`, or `confirmation` where a person must
     /// approve a tool call before the turn goes on.
@@ -59,7 +59,7 @@ fn metadata(event: &Event) -> Value {
     event.metadata.as_ref().map(sederunt_core::json::Json::value).unwrap_or_default()
 }
 
-impl Reply {
+impl TurnReply {
     /// Reads the reply of a turn; `None` while the turn still runs.
     pub fn read(events: &[Arc<Event>], turn: u64) -> Option<Result<Self, Error>> {
         let ends = |event: &&Arc<Event>| {

@@ -7,23 +7,22 @@ use std::sync::Arc;
 
 use sederunt_core::definitions::agent::Tool as Definition;
 use sederunt_core::definitions::task::RunLimits;
-use sederunt_core::definitions::{Agent, DefinitionKind, StoredDefinition};
 use sederunt_core::event::Event;
 use sederunt_core::lesson::shown;
 use sederunt_core::safety::Level;
 use sederunt_core::talk::Tier;
+use sederunt_core::talk::turn_memory::TurnRecall;
 use sederunt_core::{Error, Session, limits as core_limits};
 
-use super::Talker;
-use super::bench::Bench;
-use super::memory::Recalled;
-use super::pipeline::{Asks, Failure};
-use super::turn::Listener;
+use super::Conversations;
+use super::pipeline::{ApprovalRequest, TurnFailure};
+use super::run_turn::TurnListener;
+use super::turn_tools::TurnTools;
 use crate::context::{self, Input, Turn};
-use crate::executor::kit::context_budget;
+use crate::executor::kit::{ModelKind, context_budget};
 use crate::limits;
-use crate::model::{self, Delta, Message, Model, Reply, Request, Usage, eliza};
-use crate::steps::past::{self, Open, Spent};
+use crate::model::{self, Delta, Message, Model, ModelReply, Request, Usage, eliza};
+use crate::steps::replay::{self, OpenCall, SpentUsage};
 
 /// The agent that answers, and its instructions.
 struct Persona {
@@ -36,14 +35,14 @@ struct Persona {
 }
 
 /// The result of the stage.
-pub(super) enum Responded {
-    Said(Said),
-    Asks(Box<Asks>),
+pub(super) enum ModelResponse {
+    Said(FinalReply),
+    Asks(Box<ApprovalRequest>),
 }
 
 /// The model's final reply.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct FinalReply {
     pub text: String,
     /// Replies from before it was steered, as far as they are not in the log.
     pub before: Vec<String>,
@@ -51,67 +50,67 @@ pub(super) struct Said {
 }
 
 /// A conversation as a model is shown it.
-struct Past {
+struct TurnHistory {
     messages: Vec<Message>,
     /// Calls without a result.
-    open: Vec<Open>,
+    open: Vec<OpenCall>,
     /// This turn's usage before it paused.
-    spent: Spent,
+    spent: SpentUsage,
 }
 
-impl Talker {
+impl Conversations {
     /// Asks the model, and asks again after tool calls or steering messages.
     pub(super) async fn respond(
         &self,
-        listener: &Listener<'_>,
+        listener: &TurnListener<'_>,
         message: &Event,
-        recalled: &Recalled,
+        recalled: &TurnRecall,
         level: Level,
-    ) -> Result<Responded, Failure> {
+    ) -> Result<ModelResponse, TurnFailure> {
         let begun = listener.begun;
         let persona = self.persona(&begun.session, begun.tier).await?;
-        let bench = match &persona.tools[..] {
+        let tools = match &persona.tools[..] {
             [] => None,
-            tools => Some(Bench::of(self, listener, tools).await?),
+            tools => Some(TurnTools::of(self, listener, tools).await?),
         };
-        let Past { mut messages, open, mut spent } = self.past(listener, message, bench.is_some()).await?;
+        let TurnHistory { mut messages, open, mut spent } =
+            self.history(listener, message, tools.is_some()).await?;
         let mut input = Input {
             instructions: persona.instructions.clone(),
             memory: recalled.lines(),
             lessons: recalled.lessons.iter().map(shown::line).collect(),
-            tools: bench.as_ref().map(|bench| bench.tools.specs()).unwrap_or_default(),
+            tools: tools.as_ref().map(|tools| tools.toolbox.specs()).unwrap_or_default(),
+            workspace: advice(level),
             ..Input::default()
         };
-        if level == Level::Concern {
-            input.workspace = "The person may be struggling: answer gently, and ask how they are.".to_owned();
-        }
-        let mut said = Said::default();
+        let mut said = FinalReply::default();
         // Replies in a row that called a tool with arguments that cannot be read.
         let mut bad_replies = 0;
         // The rule-based model ignores memories, so the turn opens with a sentence about them.
-        let mut opening = (persona.model_name == "eliza").then(|| recalled.opening()).flatten();
+        let by_rules = ModelKind::of(&persona.model_name) == ModelKind::RuleBased;
+        let mut opening = by_rules.then(|| recalled.opening()).flatten();
         if let Some(opening) = &opening {
             listener.say(opening);
         }
-        if bench.is_none() && persona.model_name == "eliza" {
+        if tools.is_none() && by_rules {
             let asked = message.text().unwrap_or_default();
             if let Some(answer) = eliza::from_memory(&asked, &recalled.facts_as_told()) {
                 said.text = opening.unwrap_or_default() + &answer;
                 listener.say(&answer);
-                return Ok(Responded::Said(said));
+                return Ok(ModelResponse::Said(said));
             }
         }
-        if let Some(bench) = &bench {
-            if let Some(asks) = bench.take_up(open, &mut messages).await? {
-                return Ok(Responded::Asks(asks));
+        if let Some(tools) = &tools {
+            if let Some(asks) = tools.take_up(open, &mut messages).await? {
+                return Ok(ModelResponse::Asks(asks));
             }
             messages.extend(self.steering(listener).await?.into_iter().map(Message::user));
         }
         loop {
-            if bench.is_some()
+            if tools.is_some()
                 && let Some(limit) = spent.reached(&persona.limits, limits::TURN_STEPS_MAX)
             {
-                return Err(Failure::Limit(limit_code(limit)));
+                return Err(TurnFailure::Limit(limit_code(limit)));
             }
             input.transcript = Turn::split(messages.clone());
             let request = built(&input, persona.budget)?;
@@ -120,7 +119,7 @@ impl Talker {
                     listener.say(&text);
                 }
             };
-            let mut reply = persona.model.run(&request, &mut hear).await.map_err(Failure::Model)?;
+            let mut reply = persona.model.run(&request, &mut hear).await.map_err(TurnFailure::Model)?;
             reply.usage = self.kit.prices.cost(&persona.model_name, reply.usage);
             spent.add(reply.usage);
             said.usage = add(said.usage, reply.usage);
@@ -131,27 +130,27 @@ impl Talker {
             bad_replies = if reply.bad_calls.is_empty() { 0 } else { bad_replies + 1 };
             if bad_replies > limits::BAD_ARGUMENTS_MAX {
                 let what = "arguments of calls that cannot be read, again and again";
-                return Err(Failure::Model(model::Error::Malformed { what }));
+                return Err(TurnFailure::Model(model::Error::Malformed { what }));
             }
-            if let (Some(bench), false) = (&bench, reply.calls.is_empty()) {
-                let asked = bench.note(spent.steps, &reply, std::mem::take(&mut said.before)).await?;
-                let Reply { text, calls, .. } = reply;
+            if let (Some(tools), false) = (&tools, reply.calls.is_empty()) {
+                let asked = tools.note(spent.steps, &reply, std::mem::take(&mut said.before)).await?;
+                let ModelReply { text, calls, .. } = reply;
                 messages.push(Message::Assistant { text, calls });
-                if let Some(mut asks) = bench.carry_out(asked, &mut messages).await? {
+                if let Some(mut asks) = tools.carry_out(asked, &mut messages).await? {
                     asks.usage = said.usage;
-                    return Ok(Responded::Asks(asks));
+                    return Ok(ModelResponse::Asks(asks));
                 }
                 messages.extend(self.steering(listener).await?.into_iter().map(Message::user));
                 continue;
             }
             // A model that only calls unknown tools, or replies with nothing, has not answered.
             if spent.steps <= 1 && reply.text.trim().is_empty() {
-                return Err(Failure::Model(model::Error::Malformed { what: "a reply without words" }));
+                return Err(TurnFailure::Model(model::Error::Malformed { what: "a reply without words" }));
             }
             said.text = reply.text;
             let steering = self.steering(listener).await?;
             if steering.is_empty() {
-                return Ok(Responded::Said(said));
+                return Ok(ModelResponse::Said(said));
             }
             messages.push(Message::assistant(said.text.clone()));
             messages.extend(steering.into_iter().map(Message::user));
@@ -159,15 +158,28 @@ impl Talker {
         }
     }
 
-    async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, Failure> {
-        let agent: Option<Agent> = match &session.details.agent_slug {
-            Some(slug) => {
-                let doc =
-                    self.engine.tenant_store().doc(&session.tenant, DefinitionKind::Agent, slug).await?;
-                doc.as_ref().map(StoredDefinition::of).transpose()?.map(|agent| agent.value)
-            }
-            None => None,
+    /// The model's reply to messages without a session.
+    pub(super) async fn respond_stateless(
+        &self,
+        messages: &[Message],
+        model: Option<&str>,
+        level: Level,
+    ) -> Result<FinalReply, TurnFailure> {
+        let model = self.kit.model(self.kit.name_of(model));
+        let model = model.map_err(|error| Error::invalid("model", error.to_string()))?;
+        let input = Input {
+            instructions: self.settings.instructions.clone(),
+            transcript: Turn::split(messages.to_vec()),
+            workspace: advice(level),
+            ..Input::default()
         };
+        let request = built(&input, context_budget(None))?;
+        let reply = model.run(&request, &mut |_| {}).await.map_err(TurnFailure::Model)?;
+        Ok(FinalReply { text: reply.text, usage: reply.usage, ..FinalReply::default() })
+    }
+
+    async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, TurnFailure> {
+        let agent = self.engine.agent_of(session).await?;
         let own = agent.as_ref().and_then(|agent| agent.model.as_deref());
         let preferred = match tier {
             Tier::Quality => self.settings.response_model.as_deref().or(own),
@@ -176,7 +188,7 @@ impl Talker {
         let model_name = self.kit.name_of(preferred).to_owned();
         let model = self.kit.model(&model_name).map_err(Error::unavailable)?;
         let limits = agent.as_ref().map(|agent| agent.limits).unwrap_or_default();
-        self.kit.check_price(&model_name, &limits.of_a_run()).map_err(Failure::Unfit)?;
+        self.kit.check_price(&model_name, &limits.of_a_run()).map_err(TurnFailure::Unfit)?;
         let (instructions, mut tools) =
             agent.map(|agent| (agent.instructions, agent.tools)).unwrap_or_default();
         // The built-in tools ask people; in a conversation the reply itself can ask.
@@ -192,12 +204,12 @@ impl Talker {
     }
 
     /// The messages and calls so far, with the message of this turn and what this turn has done.
-    async fn past(
+    async fn history(
         &self,
-        listener: &Listener<'_>,
+        listener: &TurnListener<'_>,
         message: &Event,
         with_steps: bool,
-    ) -> Result<Past, Failure> {
+    ) -> Result<TurnHistory, TurnFailure> {
         let begun = listener.begun;
         let (session, until) = (&begun.session, begun.session.head.last_sequence + 1);
         let events = match with_steps {
@@ -211,14 +223,14 @@ impl Talker {
         let mut before: Vec<Event> = events.into_iter().filter(|event| !has_its_own_place(event)).collect();
         let own = before.iter().position(|event| event.turn == Some(begun.turn)).unwrap_or(before.len());
         let own = before.split_off(own);
-        let spent = past::read(&own).spent;
+        let spent = replay::read(&own).spent;
         let all: Vec<Event> = before.into_iter().chain([message.clone()]).chain(own).collect();
-        let past::Past { messages, open, .. } = past::read(&all);
-        Ok(Past { messages, open, spent })
+        let replay::LogReplay { messages, open, .. } = replay::read(&all);
+        Ok(TurnHistory { messages, open, spent })
     }
 
     /// New messages that steer this turn; they are part of the turn now.
-    async fn steering(&self, listener: &Listener<'_>) -> Result<Vec<String>, Failure> {
+    async fn steering(&self, listener: &TurnListener<'_>) -> Result<Vec<String>, TurnFailure> {
         if !listener.is_stirred() {
             return Ok(Vec::new());
         }
@@ -235,7 +247,15 @@ impl Talker {
     }
 }
 
-pub(super) fn built(input: &Input, budget: usize) -> Result<Request, Failure> {
+/// What a model is told about a person who may be struggling.
+fn advice(level: Level) -> String {
+    match level {
+        Level::Concern => "The person may be struggling: answer gently, and ask how they are.".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn built(input: &Input, budget: usize) -> Result<Request, TurnFailure> {
     let built = context::build(input, budget).map_err(|error| Error::invalid("agent", error.to_string()))?;
     Ok(built.request)
 }

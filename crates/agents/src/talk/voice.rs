@@ -11,24 +11,21 @@ use sederunt_core::ids::{SessionId, check_name};
 use sederunt_core::json::Json;
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::memory::extract;
-use sederunt_core::memory::owner::{MemoryAct, TurnSpeaker, memory_owner};
-use sederunt_core::safety::codes::EventType as CrisisEvent;
+use sederunt_core::memory::owner::TurnSpeaker;
 use sederunt_core::safety::{self, Level};
-use sederunt_core::session::MemoryMode;
-use sederunt_core::store::{IdemKey, Record};
-use sederunt_core::talk::StateFields;
+use sederunt_core::store::IdemKey;
 use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
+use sederunt_core::talk::{StateFields, TurnRecords};
 use sederunt_core::{Conflict, Error, limits as core_limits};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::memory::Memories;
+use super::Conversations;
 use super::pipeline::{audit_field, crisis_field};
-use super::{Talker, crisis};
 
 /// What a realtime model is told.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct VoiceBriefing {
     pub instructions: String,
     pub tools: Json,
     pub memory_text: String,
@@ -36,7 +33,7 @@ pub struct Told {
     client_secret: Option<SecretString>,
 }
 
-impl Told {
+impl VoiceBriefing {
     /// The secret, for the one response that carries it.
     pub fn client_secret(&self) -> Option<&str> {
         self.client_secret.as_ref().map(ExposeSecret::expose_secret)
@@ -53,24 +50,17 @@ pub struct Transcript {
     pub user: Option<String>,
 }
 
-impl Talker {
+impl Conversations {
     pub async fn voice_session(
         &self,
         actor: &Arc<Actor>,
         id: &SessionId,
         user: Option<&str>,
-    ) -> Result<Told, Error> {
-        let (session, _) = self.engine.conversation(actor, Verb::Talk, id).await?;
-        let owner = memory_owner(&session, &TurnSpeaker::of(actor, user)?);
-        let memory_text = match session.details.memory_mode {
-            MemoryMode::Incognito => String::new(),
-            MemoryMode::Local | MemoryMode::Synced => {
-                Memories::owned(self, &session, owner).rules_text().await?
-            }
-        };
+    ) -> Result<VoiceBriefing, Error> {
+        let memory_text = self.engine.voice_rules(actor, id, user).await?;
         let instructions = self.settings.instructions.clone();
         let client_secret = self.client_secret(id, &instructions).await;
-        Ok(Told { instructions, tools: tools()?, memory_text, client_secret })
+        Ok(VoiceBriefing { instructions, tools: tools()?, memory_text, client_secret })
     }
 
     /// If the provider fails, the conversation starts without sound.
@@ -104,16 +94,14 @@ impl Talker {
                 .with("route", "voice".into())
                 .with("response_style", "spoken".into())
                 .with("diagnostics", json!({"channel": "voice"}));
-            let mut records = Vec::new();
+            let mut records = TurnRecords::default();
             if found.level != Level::Calm {
                 change =
                     change.with("crisis", crisis_field(&found)).with("crisis_audit", audit_field(&found));
             }
             if found.level.is_crisis() {
                 let user = TurnSpeaker::of(actor, said.user.as_deref())?.user;
-                let mut record = crisis::record(self, session.tenant.clone(), &session, &found, user).await?;
-                record.event_type = CrisisEvent::VoiceMissedCrisis;
-                records.push(Record::AddCrisis(Box::new(record)));
+                records.add(self.engine.crisis_missed_by_voice(&session, &found, user).await?);
             }
             let mut buffer = Buffer::default();
             if found.level == Level::Calm {
@@ -150,15 +138,14 @@ impl Talker {
         name: &str,
         arguments: &Json,
     ) -> Result<Json, Error> {
-        let (session, _) = self.engine.conversation(actor, Verb::Talk, id).await?;
-        let owner = self.engine.memory_scope(actor, Some(id), user, MemoryAct::Read).await?.owner()?;
+        self.engine.conversation(actor, Verb::Talk, id).await?;
         match name {
             "recall" => {
                 let arguments = arguments.value();
                 let query = arguments["query"]
                     .as_str()
                     .ok_or_else(|| Error::invalid("arguments.query", "must say what to look for"))?;
-                let found = Memories::owned(self, &session, owner).asked_for(query).await?;
+                let found = self.engine.voice_recall(actor, id, user, query).await?;
                 Json::of(&json!({"memories": found}))
             }
             _ => Err(Error::invalid("name", "is no tool of spoken conversations; there is `recall`")),

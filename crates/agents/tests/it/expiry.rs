@@ -1,4 +1,4 @@
-//! Somebody speaks at the very moment at which their sitting expires, while two keepers look for what has: a sitting
+//! Somebody speaks at the very moment at which their sitting expires, while two nodes sweep: a sitting
 //! ends once or goes on, and never under a turn.
 
 use std::collections::{BTreeMap, HashSet};
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use sederunt_agents::executor::Kit;
-use sederunt_agents::model::{Delta, Heard, Model, Request};
+use sederunt_agents::model::{Delta, DeltaSink, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::{Settings, Talker};
+use sederunt_agents::talk::{Conversations, Settings};
 use sederunt_core::access::Actor;
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{self, Engine, Post};
@@ -55,7 +55,7 @@ async fn a_turn_at_the_moment_of_expiry_is_never_ended_under_on_postgres() {
 struct Unhurried;
 
 impl Model for Unhurried {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, request: &'a Request, heard: DeltaSink<'a>) -> Saying<'a> {
         Box::pin(async move {
             for _ in 0..32 {
                 tokio::task::yield_now().await;
@@ -70,34 +70,35 @@ impl Model for Unhurried {
     }
 }
 
-fn talker(engine: Engine) -> Talker {
+fn conversations(engine: Engine) -> Conversations {
     let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
     let model: Arc<dyn Model> = Arc::new(Unhurried);
-    kit.named = BTreeMap::from([("scripted:unhurried".to_owned(), model)]);
-    kit.default_model = "scripted:unhurried".to_owned();
-    Talker::new(engine, Arc::new(kit), Settings::default())
+    kit.named = BTreeMap::from([("unhurried".to_owned(), model)]);
+    kit.default_model = "unhurried".to_owned();
+    Conversations::new(engine, Arc::new(kit), Settings::default())
 }
 
 async fn race(engines: [Engine; 2], clock: &SystemClock) {
     let me = Arc::new(Actor::local(SourceKind::Api));
-    let talkers = engines.map(talker);
+    let nodes = engines.map(conversations);
     let mut threads = Vec::new();
     for n in 0..THREADS {
-        threads.push(talkers[0].open(&me, &format!("t{n}"), None).await.unwrap());
+        threads.push(nodes[0].open(&me, &format!("t{n}"), None).await.unwrap());
     }
     let say = async |n: usize, id: &SessionId| {
-        let talker = &talkers[n % 2];
-        let taken = talker.post(&me, id, Post::text("I think about the harvest.").unwrap(), None).await;
-        let reply = talker.reply_to(&me, taken.unwrap()).await.unwrap();
+        let conversations = &nodes[n % 2];
+        let taken =
+            conversations.post(&me, id, Post::text("I think about the harvest.").unwrap(), None).await;
+        let reply = conversations.reply_to(&me, taken.unwrap()).await.unwrap();
         assert_eq!(reply.text, "Go on.");
     };
     for _ in 0..ROUNDS / THREADS {
         // The earlier half of the last batch expires about now, and the later one a moment after.
-        clock.advance(SITTING_IDLE_AFTER.saturating_sub(rested(talkers[0].engine(), &me, &threads).await));
+        clock.advance(SITTING_IDLE_AFTER.saturating_sub(rested(nodes[0].engine(), &me, &threads).await));
         let over = AtomicBool::new(false);
-        let keep = async |talker: &Talker| {
+        let keep = async |conversations: &Conversations| {
             while !over.load(Ordering::SeqCst) {
-                talker.keep().await.unwrap();
+                conversations.sweep().await.unwrap();
                 tokio::task::yield_now().await;
             }
         };
@@ -105,12 +106,12 @@ async fn race(engines: [Engine; 2], clock: &SystemClock) {
             join_all(threads.iter().enumerate().map(|(n, id)| say(n, id))).await;
             over.store(true, Ordering::SeqCst);
         };
-        let all = async { tokio::join!(speak, keep(&talkers[0]), keep(&talkers[1])) };
+        let all = async { tokio::join!(speak, keep(&nodes[0]), keep(&nodes[1])) };
         tokio::time::timeout(SOON, all).await.expect("everybody is answered");
     }
     let (mut ended, mut went_on) = (0, 0);
     for id in &threads {
-        let told = tell(talkers[0].engine(), &me, id).await;
+        let told = tell(nodes[0].engine(), &me, id).await;
         ended += told.ended;
         went_on += told.turns - told.begun;
     }
@@ -121,12 +122,12 @@ async fn race(engines: [Engine; 2], clock: &SystemClock) {
 async fn rested(engine: &Engine, me: &Actor, threads: &[SessionId]) -> Duration {
     let mut active = Vec::new();
     for id in threads {
-        let (_, talk) = engine.session_store().talk(&me.tenant, id).await.unwrap().unwrap();
+        let talk = engine.standing(me, id).await.unwrap().talk;
         active.extend(talk.active_at());
     }
     active.sort_unstable();
     let Some(median) = active.get(active.len() / 2) else { return Duration::ZERO };
-    let now = engine.tenant_store().now().await.unwrap();
+    let now = engine.now().await.unwrap();
     Duration::from_micros(u64::try_from(now.as_micros() - median.as_micros()).unwrap_or(0))
 }
 
@@ -168,8 +169,8 @@ async fn tell(engine: &Engine, me: &Actor, id: &SessionId) -> Told {
         assert!((0..=1).contains(&(told.begun - told.ended)), "{id}: at {}", event.sequence);
     }
     assert_eq!(told.turns, ROUNDS / THREADS, "{id}: every message had its turn");
-    let owner = engine.memory_scope(me, Some(id), None, MemoryAct::Read).await.unwrap().owner().unwrap();
-    let kept = engine.memories(me, &owner, MemoryKind::Arc, None, 1_000).await.unwrap().items;
+    let scope = engine.memory_scope(me, Some(id), None, MemoryAct::Read).await.unwrap();
+    let kept = engine.memories(&scope, MemoryKind::Arc, None, 1_000).await.unwrap().items;
     assert_eq!(
         kept.into_iter().map(|arc| arc.id).collect::<HashSet<_>>(),
         arcs,

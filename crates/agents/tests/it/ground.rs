@@ -1,6 +1,6 @@
 //! What runs and conversations stand on: an engine over a store, a runtime that can be lost, and waiting.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::clock::SystemClock;
@@ -14,15 +14,32 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::wire::SOON;
 
-/// An engine over a store in memory, and the clock of both.
-pub fn in_memory() -> (Engine, Arc<SystemClock>) {
+/// An engine over stores in memory.
+pub struct InMemory {
+    pub engine: Engine,
+    /// The durable store, for what the engine does not show.
+    pub store: Arc<dyn Store>,
+    /// The store of incognito sessions, once there is one.
+    pub private: Arc<OnceLock<Arc<dyn Store>>>,
+    pub clock: Arc<SystemClock>,
+}
+
+pub fn in_memory() -> InMemory {
     let (clock, hub) = (Arc::new(SystemClock::default()), Arc::new(Hub::default()));
     let (time, heard) = (clock.clone(), hub.clone());
     let open = move || -> sederunt_core::Result<Arc<dyn Store>> {
         let options = SqliteOptions { place: Place::Memory, clock: time.clone(), hub: heard.clone() };
         Ok(SqliteStore::open(options)?)
     };
-    (Engine::new(open().unwrap(), hub, Settings::default()).with_private(open), clock)
+    let store = open().unwrap();
+    let private: Arc<OnceLock<Arc<dyn Store>>> = Arc::default();
+    let opened = private.clone();
+    let open_private = move || {
+        let store = open()?;
+        Ok(opened.get_or_init(|| store).clone())
+    };
+    let engine = Engine::new(store.clone(), hub, Settings::default()).with_private(open_private);
+    InMemory { engine, store, private, clock }
 }
 
 /// A node of its own on PostgreSQL.

@@ -14,13 +14,14 @@ use crate::talk::World;
 async fn a_turn_that_has_lost_its_conversation_keeps_nothing() {
     let (world, mut gate) = World::gated(false);
     let id = world.open("t").await;
-    let taken = world.talker.post(&world.me, &id, Post::text("I live in Graz").unwrap(), None).await.unwrap();
+    let taken =
+        world.conversations.post(&world.me, &id, Post::text("I live in Graz").unwrap(), None).await.unwrap();
     gate.begins().await;
     // Nobody has heard of the turn for longer than it may be silent, and somebody else goes on.
     world.clock.advance(Duration::from_secs(3_600));
     assert_eq!(world.engine.sweep().await.unwrap().leases_lost, 1);
     gate.let_go();
-    let lost = world.talker.reply_to(&world.me, taken).await.unwrap_err();
+    let lost = world.conversations.reply_to(&world.me, taken).await.unwrap_err();
     assert_eq!(lost.code(), "fenced");
     let session = world.engine.session(&world.me, &id).await.unwrap();
     assert!(session.head.claim.is_none(), "{session:?}");
@@ -46,6 +47,6 @@ async fn the_arc_of_a_sitting_has_the_name_that_follows_from_it() {
         let ended = log.iter().rfind(|event| event.kind.as_str() == "session.sitting_ended").unwrap();
         assert_eq!(ended.metadata.as_ref().map(Json::value).unwrap()["arc_id"], name.as_str());
         assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), sitting);
-        assert!(world.engine.session_store().memory(&world.me.tenant, &name).await.unwrap().is_some());
+        assert!(world.store.memory(&world.me.tenant, &name).await.unwrap().is_some());
     }
 }

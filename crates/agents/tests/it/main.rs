@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
 
+mod embeddings;
 mod executor;
 mod expiry;
 mod ground;
 mod http_tools;
 mod late;
-mod likeness;
 mod mcp;
 mod models;
 mod realtime;

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use sederunt_agents::model::anthropic::Anthropic;
 use sederunt_agents::model::openai::OpenAi;
-use sederunt_agents::model::retry::{Policy, Retrying};
-use sederunt_agents::model::{Delta, Error, Message, Model, Reply, Request, Settings, Stop, Usage, Wait};
+use sederunt_agents::model::retry::{RetryPolicy, Retrying};
+use sederunt_agents::model::{
+    Delta, Error, Message, Model, ModelReply, Request, Settings, StopReason, Usage, Wait,
+};
 
 use crate::ground::until;
 use crate::wire::{Answer, SOON, Server};
@@ -34,7 +36,7 @@ fn request() -> Request {
     Request { messages: vec![Message::user("private words")], ..Request::default() }
 }
 
-async fn run(model: &dyn Model) -> (Result<Reply, Error>, Vec<Delta>) {
+async fn run(model: &dyn Model) -> (Result<ModelReply, Error>, Vec<Delta>) {
     let mut deltas = Vec::new();
     let request = request();
     let mut heard = |delta| deltas.push(delta);
@@ -42,7 +44,7 @@ async fn run(model: &dyn Model) -> (Result<Reply, Error>, Vec<Delta>) {
     (reply, deltas)
 }
 
-async fn ask(format: Format, answer: Answer) -> (Result<Reply, Error>, Vec<Delta>) {
+async fn ask(format: Format, answer: Answer) -> (Result<ModelReply, Error>, Vec<Delta>) {
     let server = Server::start(vec![answer]).await;
     run(&*model(format, &server, SOON)).await
 }
@@ -101,13 +103,13 @@ async fn words_are_heard_as_they_come_and_counted() {
         let server = Server::start(vec![Answer::stream(&strs(&hello(format)))]).await;
         let (reply, deltas) = run(&*model(format, &server, SOON)).await;
         let usage = Usage { input_tokens: 12, output_tokens: 3, cached_tokens: 4, cost_micros: None };
-        let expected = Reply {
+        let expected = ModelReply {
             text: "Hello you".to_owned(),
             thinking: String::new(),
             calls: vec![],
             bad_calls: vec![],
             usage,
-            stop: Stop::End,
+            stop: StopReason::End,
         };
         assert_eq!(reply, Ok(expected), "{format:?}");
         assert_eq!(deltas, [Delta::Text("Hello".to_owned()), Delta::Text(" you".to_owned())], "{format:?}");
@@ -176,7 +178,7 @@ async fn calls_are_put_together_from_their_pieces() {
     ]);
     for (format, frames) in [(Format::OpenAi, openai), (Format::Anthropic, anthropic)] {
         let reply = ask(format, Answer::stream(&strs(&frames))).await.0.unwrap();
-        assert_eq!((reply.text.as_str(), reply.stop), ("Let me look.", Stop::Calls), "{format:?}");
+        assert_eq!((reply.text.as_str(), reply.stop), ("Let me look.", StopReason::Calls), "{format:?}");
         let calls: Vec<_> = reply
             .calls
             .iter()
@@ -203,17 +205,21 @@ async fn the_reason_to_stop_is_told() {
         ])
     };
     let cases = [
-        (Format::OpenAi, openai("stop"), Stop::End),
-        (Format::OpenAi, openai("length"), Stop::Length),
-        (Format::OpenAi, openai("content_filter"), Stop::Refused),
-        (Format::OpenAi, chunks(&[r#"{"choices":[{"delta":{"refusal":"No."}}]}"#, "[DONE]"]), Stop::End),
-        (Format::Anthropic, anthropic("end_turn"), Stop::End),
-        (Format::Anthropic, anthropic("stop_sequence"), Stop::End),
-        (Format::Anthropic, anthropic("max_tokens"), Stop::Length),
-        (Format::Anthropic, anthropic("refusal"), Stop::Refused),
+        (Format::OpenAi, openai("stop"), StopReason::End),
+        (Format::OpenAi, openai("length"), StopReason::Length),
+        (Format::OpenAi, openai("content_filter"), StopReason::Refused),
+        (
+            Format::OpenAi,
+            chunks(&[r#"{"choices":[{"delta":{"refusal":"No."}}]}"#, "[DONE]"]),
+            StopReason::End,
+        ),
+        (Format::Anthropic, anthropic("end_turn"), StopReason::End),
+        (Format::Anthropic, anthropic("stop_sequence"), StopReason::End),
+        (Format::Anthropic, anthropic("max_tokens"), StopReason::Length),
+        (Format::Anthropic, anthropic("refusal"), StopReason::Refused),
     ];
     for (format, frames, expected) in cases {
-        let expected = if frames[0].contains("No.") { Stop::Refused } else { expected };
+        let expected = if frames[0].contains("No.") { StopReason::Refused } else { expected };
         let reply = ask(format, Answer::stream(&strs(&frames))).await.0.unwrap();
         assert_eq!(reply.stop, expected, "{format:?} {frames:?}");
     }
@@ -309,7 +315,7 @@ async fn a_server_that_falls_silent_is_given_up() {
 async fn a_server_that_never_ends_is_given_up_in_all() {
     for format in BOTH {
         let server = Server::start(vec![Answer::silent(&strs(&begun(format)))]).await;
-        let policy = Policy { total: Duration::from_millis(60), ..Policy::default() };
+        let policy = RetryPolicy { total: Duration::from_millis(60), ..RetryPolicy::default() };
         let model = Retrying::new(model(format, &server, SOON), policy);
         assert_eq!(run(&model).await.0, Err(Error::TimedOut(Wait::Total)), "{format:?}");
     }
@@ -317,7 +323,7 @@ async fn a_server_that_never_ends_is_given_up_in_all() {
 
 #[tokio::test]
 async fn what_passes_is_tried_again_until_it_has_passed() {
-    let policy = Policy { wait_first: Duration::from_millis(1), ..Policy::default() };
+    let policy = RetryPolicy { wait_first: Duration::from_millis(1), ..RetryPolicy::default() };
     let limited = || Answer::status(429, "retry-after-ms: 1\r\n", "");
     for format in BOTH {
         let well = || Answer::stream(&strs(&hello(format)));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sederunt_agents::model;
 use sederunt_agents::model::realtime::Realtime;
 use sederunt_agents::talk::Settings;
-use sederunt_agents::talk::voice::Told;
+use sederunt_agents::talk::voice::VoiceBriefing;
 use serde_json::json;
 
 use crate::talk::World;
@@ -15,13 +15,13 @@ use crate::wire::{Answer, Server};
 
 const KEY: &str = "sk-never-seen";
 
-async fn told(url: &str) -> (World, Told) {
+async fn told(url: &str) -> (World, VoiceBriefing) {
     let settings = model::Settings::new(url, Some(KEY.into()), "speech");
     let realtime = Some(Arc::new(Realtime::new(&settings).unwrap()));
     let settings = Settings { realtime, instructions: "Be brief.".to_owned(), ..Settings::default() };
     let world = World::set(BTreeMap::new(), "eliza", settings);
-    let id = world.talker.open(&world.me, "t", None).await.unwrap();
-    let told = world.talker.voice_session(&world.me, &id, None).await.unwrap();
+    let id = world.conversations.open(&world.me, "t", None).await.unwrap();
+    let told = world.conversations.voice_session(&world.me, &id, None).await.unwrap();
     (world, told)
 }
 
@@ -39,7 +39,7 @@ async fn a_spoken_conversation_gets_a_secret_and_never_the_key() {
         body,
         json!({"session": {"type": "realtime", "model": "speech", "instructions": "Be brief."}})
     );
-    let shown = format!("{told:?} {:?} {:?}", world.talker, world.log("t").await);
+    let shown = format!("{told:?} {:?} {:?}", world.conversations, world.log("t").await);
     assert!(!shown.contains(KEY) && !shown.contains("ek_short"), "{shown}");
 }
 

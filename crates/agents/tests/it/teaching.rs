@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sederunt_agents::model::{Delta, Error, Heard, Message, Model, Request};
+use sederunt_agents::model::{Delta, DeltaSink, Error, Message, Model, Request};
 use sederunt_core::engine::{CaptureOutcome, Engine, FeedbackEnding, LessonSearch};
 use sederunt_core::event::Event;
 use sederunt_core::feedback::capture::{Capture, FeedbackText, Signal, Speaker};
@@ -51,7 +51,7 @@ impl Overheard {
 }
 
 impl Model for Overheard {
-    fn run<'a>(&'a self, request: &'a Request, hear: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, request: &'a Request, hear: DeltaSink<'a>) -> Saying<'a> {
         self.told.lock().unwrap().push(request.clone());
         Box::pin(async move {
             let says = self.says.map_err(|()| Error::Malformed { what: "nothing" })?;
@@ -80,7 +80,7 @@ fn talk_with(name: &str, model: Arc<Overheard>) -> Talk {
 impl Talk {
     async fn taught(&self, wish: Capture) -> Lesson {
         let id = given(&self.engine, &self.me, wish).await;
-        match self.talker.teacher().finalize(&self.me, &id).await.unwrap() {
+        match self.conversations.lesson_writer().finalize(&self.me, &id).await.unwrap() {
             FeedbackEnding::Finalized { merged, .. } => merged.unwrap().lesson().clone(),
             other => panic!("not finalized: {other:?}"),
         }
@@ -208,16 +208,16 @@ async fn a_model_words_the_lesson_and_the_rules_do_where_it_cannot() {
 #[tokio::test]
 async fn a_thousand_silent_sessions_are_closed_in_one_sweep_and_their_alike_lessons_are_one() {
     let world = Talk::new();
-    let teacher = world.talker.teacher();
+    let lesson_writer = world.conversations.lesson_writer();
     for n in 0..1_000 {
         let words = if n % 2 == 0 { "it edited the lock file by hand" } else { "answers are far too long" };
         given(&world.engine, &world.me, down(words)).await;
     }
-    assert_eq!(teacher.finalize_silent().await.unwrap().finalized, 0);
+    assert_eq!(lesson_writer.finalize_silent().await.unwrap().finalized, 0);
     world.clock.advance(Duration::from_secs(61));
-    let taught = teacher.finalize_silent().await.unwrap();
+    let taught = lesson_writer.finalize_silent().await.unwrap();
     assert_eq!((taught.finalized, taught.skipped), (1_000, 0));
-    assert_eq!(teacher.finalize_silent().await.unwrap().finalized, 0);
+    assert_eq!(lesson_writer.finalize_silent().await.unwrap().finalized, 0);
     let all = LessonSearch { limit: 100, ..LessonSearch::default() };
     let lessons = world.engine.search_lessons(&world.me, all).await.unwrap().items;
     assert_eq!(lessons.iter().map(|lesson| lesson.occurrences).collect::<Vec<_>>(), [500, 500]);
@@ -226,14 +226,14 @@ async fn a_thousand_silent_sessions_are_closed_in_one_sweep_and_their_alike_less
 #[tokio::test]
 async fn closing_by_hand_tells_what_is_unknown_and_what_is_over() {
     let world = Talk::new();
-    let teacher = world.talker.teacher();
-    let unknown = teacher.finalize(&world.me, "fbs_000000000000").await.unwrap();
+    let lesson_writer = world.conversations.lesson_writer();
+    let unknown = lesson_writer.finalize(&world.me, "fbs_000000000000").await.unwrap();
     assert_eq!(unknown, FeedbackEnding::NotFound);
     let id = given(&world.engine, &world.me, down("it edited the lock file by hand")).await;
     let mut ends = tokio::task::JoinSet::new();
     for _ in 0..4 {
-        let (teacher, me, id) = (teacher.clone(), world.me.clone(), id.clone());
-        ends.spawn(async move { teacher.finalize(&me, &id).await.unwrap() });
+        let (lesson_writer, me, id) = (lesson_writer.clone(), world.me.clone(), id.clone());
+        ends.spawn(async move { lesson_writer.finalize(&me, &id).await.unwrap() });
     }
     let ends = ends.join_all().await;
     let finalized = ends.iter().filter(|end| matches!(end, FeedbackEnding::Finalized { .. })).count();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use reqwest::Url;
 use sederunt::{Place, Sederunt, TenantId};
 use sederunt_agents::executor::Kit;
-use sederunt_agents::teacher::Teacher;
+use sederunt_agents::lesson_writer::LessonWriter;
 use sederunt_api::client::{Client, Error};
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -81,12 +81,14 @@ impl ApiClient {
             // We hold the store, so no server does: what one left behind is stale.
             beside::forget(directory);
         }
-        let found = store.tenant_store().tenant(&tenant).await?;
-        if found.is_none() {
-            store.close().await;
-            let sentence = format!("there is no tenant `{tenant}`");
-            return Err(Failure::new(Exit::NotFound, "not_found", sentence)
-                .hint(format!("make it with `sederunt tenants create {tenant}`")));
+        match store.operator().tenant(&tenant).await {
+            Err(sederunt::Error::NotFound) => {
+                store.close().await;
+                let sentence = format!("there is no tenant `{tenant}`");
+                return Err(Failure::new(Exit::NotFound, "not_found", sentence)
+                    .hint(format!("make it with `sederunt tenants create {tenant}`")));
+            }
+            found => found.map(drop)?,
         }
         let config = config.clone();
         Ok(Self::Store(Box::new(OpenStore { store, tenant, config, client: OnceCell::new() })))
@@ -138,10 +140,10 @@ impl ApiClient {
             Self::Store(open) => match request.waits_for() {
                 None => self.client().await?,
                 Some(Worker::Indexer) => {
-                    open.store.tenant_store().index_now().await?;
+                    open.store.index_now().await?;
                     self.client().await?
                 }
-                Some(Worker::Teacher) => &open.client_that_teaches().await?,
+                Some(Worker::LessonWriter) => &open.client_that_teaches().await?,
                 Some(Worker::Executor) => {
                     open.declare_models();
                     self.client().await?
@@ -189,7 +191,7 @@ impl OpenStore {
     /// The same with the models that draw lessons, once those are drawn that a running server would have drawn by now.
     async fn client_that_teaches(&self) -> Result<Client> {
         let kit = Arc::new(agents::kit(&self.config)?);
-        Teacher::new(self.store.engine().clone(), kit.clone()).finalize_silent().await?;
+        LessonWriter::new(self.store.engine().clone(), kit.clone()).finalize_silent().await?;
         self.client_with(Some(kit))
     }
 }

@@ -19,7 +19,7 @@ pub enum Worker {
     /// Reads messages into the search index.
     Indexer,
     /// Draws the lessons of feedback that fell silent.
-    Teacher,
+    LessonWriter,
     /// Runs agents: it knows which models there are and what they cost, and a definition is warned about the others.
     Executor,
 }
@@ -95,8 +95,8 @@ impl Request {
         let reads = self.method == Method::GET;
         match self.names()[..] {
             ["sessions"] if self.query.iter().any(|(name, _)| name == "q") => Some(Worker::Indexer),
-            ["lessons", ..] | ["feedback", "sessions", _, "finalize"] => Some(Worker::Teacher),
-            ["feedback", "sessions", ..] if reads => Some(Worker::Teacher),
+            ["lessons", ..] | ["feedback", "sessions", _, "finalize"] => Some(Worker::LessonWriter),
+            ["feedback", "sessions", ..] if reads => Some(Worker::LessonWriter),
             ["agents" | "tasks"] | ["agents" | "tasks", _] | ["bundle"] if !reads => Some(Worker::Executor),
             _ => None,
         }
@@ -172,13 +172,16 @@ mod tests {
         for (request, worker) in [
             (get(&["sessions"]), None),
             (get(&["sessions"]).with("q", Some("x")), Some(Worker::Indexer)),
-            (get(&["lessons", "rules"]), Some(Worker::Teacher)),
-            (get(&["feedback", "sessions"]), Some(Worker::Teacher)),
-            (get(&["feedback", "sessions", "f"]), Some(Worker::Teacher)),
+            (get(&["lessons", "rules"]), Some(Worker::LessonWriter)),
+            (get(&["feedback", "sessions"]), Some(Worker::LessonWriter)),
+            (get(&["feedback", "sessions", "f"]), Some(Worker::LessonWriter)),
             (get(&["feedback", "stats"]), None),
             (Request::post(&["feedback", "sessions"], Value::Null), None),
             (Request::post(&["feedback", "sessions", "f", "append"], Value::Null), None),
-            (Request::post(&["feedback", "sessions", "f", "finalize"], Value::Null), Some(Worker::Teacher)),
+            (
+                Request::post(&["feedback", "sessions", "f", "finalize"], Value::Null),
+                Some(Worker::LessonWriter),
+            ),
         ] {
             assert_eq!(request.waits_for(), worker, "{}", request.path());
         }

@@ -40,7 +40,7 @@ pub async fn migrate(scene: &Scene) -> Result<()> {
     }
     let from = schema::found(config).await?;
     let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
-    let vitals = store.tenant_store().vitals().await;
+    let vitals = store.vitals().await;
     store.close().await;
     migrated(scene, &config.store.0, from, vitals?.schema_version)
 }

@@ -98,7 +98,7 @@ impl Worker {
             None => {
                 let story = &ROUNDS[self.runs % ROUNDS.len()];
                 // Changes every second of the day: no two visible sessions have the same.
-                let number = self.engine.tenant_store().now().await?.as_micros() / 1_000_000 % 100_000;
+                let number = self.engine.now().await?.as_micros() / 1_000_000 % 100_000;
                 open(&self.engine, &self.me, story.told(number.unsigned_abs()).work(AGENT)?).await.map(drop)
             }
         }

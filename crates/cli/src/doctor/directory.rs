@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sederunt::Timestamp;
 use sederunt_core::clock::{Clock, SystemClock};
-use sederunt_store::sqlite::inspect::{self, Inspection, SIDE_FILES, SideFile};
+use sederunt_store::sqlite::inspect::{self, SIDE_FILES, SideFile, SqliteInspection};
 
 use super::{Finding, schema_finding};
 use crate::api::beside::{self, Holder};
@@ -141,7 +141,7 @@ fn write_ahead_log(directory: &Path) -> Finding {
 /// The findings inside the database.
 fn inside(directory: &Path, known: u32) -> Vec<Finding> {
     match inspect::inspect(directory) {
-        Ok(Inspection { schema_version, contents }) => {
+        Ok(SqliteInspection { schema_version, contents }) => {
             let mut findings = vec![schema_finding(schema_version, known)];
             if let Some(contents) = contents {
                 findings.push(Finding::ok("sessions", contents.sessions.to_string()));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sederunt_core::clock::{Clock, SystemClock};
-use sederunt_store::postgres::inspect::{Inspection, inspect};
+use sederunt_store::postgres::inspect::{PostgresInspection, inspect};
 use sederunt_store::postgres::login::LoginRights;
 
 use super::{Finding, schema_finding};
@@ -24,7 +24,7 @@ pub async fn look(url: &str, schema: &str, known: u32) -> Vec<Finding> {
     }
 }
 
-fn judge(found: &Inspection, known: u32) -> Vec<Finding> {
+fn judge(found: &PostgresInspection, known: u32) -> Vec<Finding> {
     let mut findings = vec![Finding::ok("store", "reachable"), version(found), clock(found)];
     findings.push(schema_finding(found.schema_version, known));
     if found.schema_version > 0 {
@@ -35,14 +35,14 @@ fn judge(found: &Inspection, known: u32) -> Vec<Finding> {
     findings
 }
 
-fn version(found: &Inspection) -> Finding {
+fn version(found: &PostgresInspection) -> Finding {
     if found.server_version_num < VERSION_MIN {
         return Finding::fail("postgresql", &found.server_version, "use PostgreSQL 13 or newer");
     }
     Finding::ok("postgresql", &found.server_version)
 }
 
-fn clock(found: &Inspection) -> Finding {
+fn clock(found: &PostgresInspection) -> Finding {
     let here = SystemClock::default().now();
     let apart = Duration::from_micros(here.as_micros().abs_diff(found.now.as_micros()));
     let says = format!("the database's is {} ms off ours", apart.as_millis());
@@ -52,7 +52,7 @@ fn clock(found: &Inspection) -> Finding {
     Finding::ok("clock", says)
 }
 
-fn roles(found: &Inspection) -> Finding {
+fn roles(found: &PostgresInspection) -> Finding {
     if !found.roles_missing.is_empty() {
         let says = format!("missing: {}", found.roles_missing.join(", "));
         return Finding::fail("roles", says, "run `sederunt migrate` as a user that may make roles");
@@ -79,7 +79,7 @@ fn login(login: &LoginRights) -> Finding {
     Finding::ok("login", format!("`{name}` owns nothing and inherits nothing"))
 }
 
-fn row_security(found: &Inspection) -> Finding {
+fn row_security(found: &PostgresInspection) -> Finding {
     if !found.tables_unbound.is_empty() {
         let says = format!("not forced on: {}", found.tables_unbound.join(", "));
         return Finding::fail("row security", says, "ALTER TABLE … ENABLE, and FORCE, ROW LEVEL SECURITY");
@@ -92,8 +92,8 @@ mod tests {
     use super::*;
     use crate::doctor::Level;
 
-    fn sound() -> Inspection {
-        Inspection {
+    fn sound() -> PostgresInspection {
+        PostgresInspection {
             server_version: "15.18".into(),
             server_version_num: 150_018,
             schema_version: 1,
@@ -110,11 +110,11 @@ mod tests {
         LoginRights { name: "sederunt_serve".into(), ..LoginRights::default() }
     }
 
-    fn with_login(login: LoginRights) -> Inspection {
-        Inspection { login, ..sound() }
+    fn with_login(login: LoginRights) -> PostgresInspection {
+        PostgresInspection { login, ..sound() }
     }
 
-    fn worst(found: &Inspection) -> Level {
+    fn worst(found: &PostgresInspection) -> Level {
         let levels = judge(found, 1).into_iter().map(|finding| finding.level);
         levels.max_by_key(|level| *level as u8).unwrap()
     }
@@ -123,8 +123,8 @@ mod tests {
     fn whatever_weakens_the_wall_between_tenants_is_a_failure() {
         assert_eq!(worst(&sound()), Level::Ok);
         let table = [
-            (Inspection { roles_unbound: vec!["sederunt_app".into()], ..sound() }, Level::Fail),
-            (Inspection { roles_missing: vec!["sederunt_app".into()], ..sound() }, Level::Fail),
+            (PostgresInspection { roles_unbound: vec!["sederunt_app".into()], ..sound() }, Level::Fail),
+            (PostgresInspection { roles_missing: vec!["sederunt_app".into()], ..sound() }, Level::Fail),
             (
                 with_login(LoginRights { roles_untaken: vec!["sederunt_app".into()], ..serving() }),
                 Level::Fail,
@@ -133,11 +133,11 @@ mod tests {
             (with_login(LoginRights { bypasses_row_security: true, ..serving() }), Level::Warn),
             (with_login(LoginRights { is_owner: true, ..serving() }), Level::Warn),
             (with_login(LoginRights { inherits: true, ..serving() }), Level::Warn),
-            (Inspection { tables_unbound: vec!["events".into()], ..sound() }, Level::Fail),
-            (Inspection { server_version_num: 120_000, ..sound() }, Level::Fail),
-            (Inspection { schema_version: 2, ..sound() }, Level::Fail),
-            (Inspection { schema_version: 0, ..sound() }, Level::Warn),
-            (Inspection { now: sederunt::Timestamp::from_micros(0), ..sound() }, Level::Warn),
+            (PostgresInspection { tables_unbound: vec!["events".into()], ..sound() }, Level::Fail),
+            (PostgresInspection { server_version_num: 120_000, ..sound() }, Level::Fail),
+            (PostgresInspection { schema_version: 2, ..sound() }, Level::Fail),
+            (PostgresInspection { schema_version: 0, ..sound() }, Level::Warn),
+            (PostgresInspection { now: sederunt::Timestamp::from_micros(0), ..sound() }, Level::Warn),
         ];
         for (found, level) in table {
             assert_eq!(worst(&found), level, "{found:?}");

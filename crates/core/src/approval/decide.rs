@@ -1,6 +1,5 @@
 //! Decisions on approvals: asking a person, and what an approval, a denial, an answer or an expiry does to the
-//! session. Nothing here reads a store or a clock; `new_id` alone draws a random id. Commits are made in
-//! `engine/approvals.rs`.
+//! session. Pure: the time, and the ids of new approvals, are handed in. Commits are made in `engine/approvals.rs`.
 
 use serde_json::json;
 
@@ -10,7 +9,7 @@ use crate::access::{Actor, Role};
 use crate::definitions::task::OnExpiry;
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent, payload};
-use crate::ids::{SessionId, UserId, check_text};
+use crate::ids::{IdSource, SessionId, UserId, check_text};
 use crate::json::Json;
 use crate::limits;
 use crate::session::decide::{SessionStep, move_to};
@@ -31,11 +30,6 @@ pub struct ApprovalQuestion {
     pub verdict: GateVerdict,
 }
 
-/// A fresh id.
-pub fn new_id() -> Box<str> {
-    uuid::Uuid::now_v7().to_string().into()
-}
-
 /// The approval record of a question and its event. The session's deadline becomes the approval's.
 pub fn ask(
     session: &SessionId,
@@ -43,8 +37,9 @@ pub fn ask(
     run: &mut Run,
     question: ApprovalQuestion,
     now: Timestamp,
+    ids: &dyn IdSource,
 ) -> Result<(Approval, NewEvent)> {
-    let id = new_id();
+    let id: Box<str> = ids.ordered().to_string().into();
     let life = waits_for(question.kind, run);
     let (staged, input_schema) = match question.kind {
         ApprovalKind::Tool => split_schema(&question.staged),
@@ -151,6 +146,7 @@ pub fn decide(
     approval: &Approval,
     wish: &DecisionRequest,
     now: Timestamp,
+    ids: &dyn IdSource,
 ) -> Result<DecisionOutcome> {
     check_may_decide(actor, approval)?;
     if let Some(reason) = &wish.reason {
@@ -187,7 +183,7 @@ pub fn decide(
         }
         (ApprovalKind::Output | ApprovalKind::Promotion, Decision::Deny) => {
             refuse_edits(wish)?;
-            deny_output(&DenialTerms::of(actor, wish), session, approval, now)
+            deny_output(&DenialTerms::of(actor, wish), session, approval, now, ids)
         }
         (ApprovalKind::Question, Decision::Deny) => {
             refuse_edits(wish)?;
@@ -199,7 +195,12 @@ pub fn decide(
 
 /// Applies the expiry of an approval: it denies, or ends the session; it never approves. `None`: the session's own
 /// rule for a passed deadline applies.
-pub fn expire(session: &Session, approval: &Approval, now: Timestamp) -> Result<Option<DecisionEffects>> {
+pub fn expire(
+    session: &Session,
+    approval: &Approval,
+    now: Timestamp,
+    ids: &dyn IdSource,
+) -> Result<Option<DecisionEffects>> {
     if approval.body.on_expiry != OnExpiry::Deny || session.head.is_talk {
         return Ok(None);
     }
@@ -210,7 +211,7 @@ pub fn expire(session: &Session, approval: &Approval, now: Timestamp) -> Result<
     };
     let outcome = match approval.kind {
         ApprovalKind::Tool => deny_tool(&silence, session, approval)?,
-        ApprovalKind::Output | ApprovalKind::Promotion => deny_output(&silence, session, approval, now)?,
+        ApprovalKind::Output | ApprovalKind::Promotion => deny_output(&silence, session, approval, now, ids)?,
         ApprovalKind::Question => deny_question(&silence, session, approval)?,
         ApprovalKind::Broken => return Ok(None),
     };
@@ -462,6 +463,7 @@ fn deny_output(
     session: &Session,
     approval: &Approval,
     now: Timestamp,
+    ids: &dyn IdSource,
 ) -> Result<DecisionOutcome> {
     let mut run = Run::of(session);
     run.denials.push(Denial { by: refusal.by.clone(), reason: refusal.reason.clone() });
@@ -483,7 +485,7 @@ fn deny_output(
     } else if is_persons_step(session) {
         let title = session.details.title.as_deref().unwrap_or(session.id.as_str());
         let question = human_step(title, &run, session.details.input.as_ref())?;
-        asked_next(session, run, question, now)?
+        asked_next(session, run, question, now, ids)?
     } else {
         resumed(session, run, None)?
     };
@@ -504,11 +506,12 @@ fn asked_next(
     mut run: Run,
     question: ApprovalQuestion,
     now: Timestamp,
+    ids: &dyn IdSource,
 ) -> Result<SessionStep> {
     let deadline = Some(waits_for(question.kind, &run));
     let of_person = question.kind == ApprovalKind::Output;
     let (mut approval, event) =
-        ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now)?;
+        ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now, ids)?;
     if of_person {
         // A person's own output is reviewed by an owner, not by that person.
         approval.assigned_to = None;
@@ -614,6 +617,7 @@ pub fn human_complete(
     result: Option<&Json>,
     text: Option<&str>,
     now: Timestamp,
+    ids: &dyn IdSource,
 ) -> Result<DecisionEffects> {
     check_may_decide(actor, approval)?;
     if approval.kind != ApprovalKind::Question
@@ -649,7 +653,7 @@ pub fn human_complete(
         Some(staged) if run.asks_before_writing() => {
             let verdict = if run.criteria.is_empty() { GateVerdict::default() } else { verdict };
             let question = ApprovalQuestion { kind: ApprovalKind::Output, staged, verdict };
-            (asked_next(session, run, question, now)?, None)
+            (asked_next(session, run, question, now, ids)?, None)
         }
         written => {
             let mut step = move_to(session, Status::Completed, Authority::Decision, Some("done"))?;

@@ -7,8 +7,7 @@ use super::sessions::check_limit;
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Role};
 use crate::approval::decide::{self as decisions, DecisionOutcome, DecisionRequest, check_may_decide};
-use crate::approval::{self, Approval, ApprovalQuery, ApprovalState, AssigneeFilter};
-use crate::definitions::entity::Entity;
+use crate::approval::{Approval, ApprovalQuery, ApprovalState, AssigneeFilter};
 use crate::definitions::{DefinitionKind, StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
@@ -20,9 +19,10 @@ use crate::session::query::Page;
 use crate::store::{Change, IdemKey, KeyNote, Record};
 use crate::talk::Talk;
 use crate::time::Timestamp;
-use crate::work::output::{OutputContract, OutputType};
+use crate::work::output::OutputContract;
 use crate::work::run::Run;
-use crate::work::write_grant::{EntityWrite, WriteGrant};
+use crate::work::write_back::{self, NamedEntities, WriteBack};
+use crate::work::write_grant::WriteGrant;
 
 impl Engine {
     /// One approval that the caller may decide.
@@ -114,17 +114,17 @@ impl Engine {
     ) -> Result<Approval> {
         let key = key.map(|key| IdemKey { note: Uuid::parse_str(id).ok().map(KeyNote), ..key });
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (approval, session, talk) = self.approval_and_asking(actor, id).await?;
                     let now = self.tenant.now().await?;
                     json_schema::prepare(&Run::contract_schema(&session)).await;
-                    match decisions::decide(actor, &session, &approval, &wish, now)? {
+                    match decisions::decide(actor, &session, &approval, &wish, now, &*self.ids)? {
                         DecisionOutcome::Stands => Ok(Decided::Nothing(approval)),
                         DecisionOutcome::Settled(settled) => {
                             let mut change = self.settled(&session, *settled).await?.keyed(key);
                             release_talk(&mut change, &session, &talk);
-                            Ok(Decided::Change(Box::new(change)))
+                            Ok(Decided::change(change))
                         }
                     }
                 })
@@ -132,7 +132,7 @@ impl Engine {
             .await;
         match self.or_replayed(actor, key, done).await? {
             CommandOutcome::Nothing(approval) => Ok(approval),
-            CommandOutcome::Done(_) => self.approval(actor, id).await,
+            CommandOutcome::Done(..) => self.approval(actor, id).await,
         }
     }
 
@@ -158,7 +158,15 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Session> {
         self.answer(actor, id, key, |session, approval, now| {
-            decisions::human_complete(actor, session, approval, result.as_ref(), text.as_deref(), now)
+            decisions::human_complete(
+                actor,
+                session,
+                approval,
+                result.as_ref(),
+                text.as_deref(),
+                now,
+                &*self.ids,
+            )
         })
         .await
     }
@@ -171,7 +179,7 @@ impl Engine {
         decide: impl Fn(&Session, &Approval, Timestamp) -> Result<decisions::DecisionEffects> + Sync,
     ) -> Result<Session> {
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let session = self.load(actor, crate::access::Verb::Answer, id).await?;
                     let pending = self
@@ -182,13 +190,13 @@ impl Engine {
                     let asked = staged.iter().filter(|(key, _)| key == "schema").map(|(_, schema)| schema);
                     json_schema::prepare(Run::contract_schema(&session).iter().chain(asked)).await;
                     let settled = decide(&session, &pending, self.tenant.now().await?)?;
-                    Ok(Decided::<()>::Change(Box::new(self.settled(&session, settled).await?.keyed(key))))
+                    Ok(Decided::<()>::change(self.settled(&session, settled).await?.keyed(key)))
                 })
             })
             .await;
         match self.or_replayed(actor, key, done).await? {
             CommandOutcome::Nothing(()) => Err(Error::internal("an answer changes a session")),
-            CommandOutcome::Done(done) => self.session_after(actor, id, &done).await,
+            CommandOutcome::Done(done, ()) => self.session_after(actor, id, &done).await,
         }
     }
 
@@ -236,13 +244,7 @@ impl Engine {
         if let Some(values) = write_back {
             return self.write_back(session, values).await;
         }
-        let staged = step.records.iter().find_map(|record| match record {
-            Record::AddApproval(asked) if asked.kind == approval::ApprovalKind::Output => {
-                asked.body.staged.as_ref()
-            }
-            _ => None,
-        });
-        if let Some(values) = staged {
+        if let Some(values) = write_back::staged(step) {
             self.write_back(session, values).await?;
         }
         Ok(Vec::new())
@@ -251,54 +253,22 @@ impl Engine {
     /// The entity records of a run's values. Entities are read now and written under a guard on what was read.
     async fn write_back(&self, session: &Session, values: &Json) -> Result<Vec<Record>> {
         let Run { output, writes, .. } = Run::of(session);
-        let Some(output) = output else { return Ok(Vec::new()) };
-        let about = session.details.entity_id.as_deref();
-        let kind_of_new = output.entity_type.as_deref();
-        let writer = match writes {
-            None if output.kind.writes_entities() => self.unfrozen_grant(session, &output).await?,
-            frozen => frozen.unwrap_or_default(),
+        let Some(output) = output.filter(|output| output.kind.writes_entities()) else {
+            return Ok(Vec::new());
         };
-        let writer = EntityWriter { session, grant: &writer };
-        match output.kind {
-            OutputType::None | OutputType::Text | OutputType::Object => Ok(Vec::new()),
-            OutputType::Entity => {
-                Ok(vec![self.put_entity(writer, about, kind_of_new, &values.fields()).await?])
-            }
-            OutputType::Entities => {
-                let mut records = Vec::new();
-                for item in values.read::<Vec<Json>>().unwrap_or_default() {
-                    let mut fields = item.fields();
-                    let id = fields
-                        .iter()
-                        .find(|(key, _)| key == "id")
-                        .and_then(|(_, id)| id.read::<String>().ok());
-                    fields.retain(|(key, _)| key != "id");
-                    records.push(self.put_entity(writer, id.as_deref(), kind_of_new, &fields).await?);
-                }
-                Ok(records)
-            }
-            OutputType::RelationEntity => {
-                let made = self.put_entity(writer, None, kind_of_new, &values.fields()).await?;
-                let mut records = Vec::new();
-                if let (Some(about), Some(relation), Record::PutDoc { doc, .. }) =
-                    (about, &output.relation, &made)
-                    && let Some(source) =
-                        self.tenant.doc(&session.tenant, DefinitionKind::Entity, about).await?
-                {
-                    writer.check(EntityWrite::Change { id: &source.id })?;
-                    let mut source: StoredDefinition<Entity> = StoredDefinition::of(&source)?;
-                    let listed = source.value.fields.fields().into_iter().find(|(key, _)| key == relation);
-                    let mut ids: Vec<String> =
-                        listed.and_then(|(_, ids)| ids.read().ok()).unwrap_or_default();
-                    ids.push(doc.id.to_string());
-                    source.value.take(&[(relation.clone(), Json::of(&ids)?)]);
-                    let expects = Some(source.version);
-                    records.push(Record::PutDoc { doc: Box::new(source.to_doc()?), expects });
-                }
-                records.push(made);
-                Ok(records)
+        let grant = match writes {
+            Some(frozen) => frozen,
+            None => self.unfrozen_grant(session, &output).await?,
+        };
+        let about = session.details.entity_id.as_deref();
+        let write_back = WriteBack { output: &output, about, grant: &grant };
+        let mut known = NamedEntities::new();
+        for name in write_back.named(values) {
+            if let Some(doc) = self.tenant.doc(&session.tenant, DefinitionKind::Entity, &name).await? {
+                known.insert(name, StoredDefinition::of(&doc)?);
             }
         }
+        write_back.records(values, &known, &*self.ids)
     }
 
     /// The grant of a run that was started before runs had one: its task's current grant.
@@ -309,61 +279,5 @@ impl Engine {
             return Ok(WriteGrant::needed(std::iter::once(output), about).unwrap_or_default());
         }
         Ok(task.value.writes.unwrap_or_default())
-    }
-
-    async fn put_entity(
-        &self,
-        writer: EntityWriter<'_>,
-        id: Option<&str>,
-        type_slug: Option<&str>,
-        fields: &[(String, Json)],
-    ) -> Result<Record> {
-        if let Some(id) = id
-            && let Some(doc) = self.tenant.doc(&writer.session.tenant, DefinitionKind::Entity, id).await?
-        {
-            writer.check(EntityWrite::Change { id })?;
-            let mut entity: StoredDefinition<Entity> = StoredDefinition::of(&doc)?;
-            entity.value.take(fields);
-            let expects = Some(entity.version);
-            return Ok(Record::PutDoc { doc: Box::new(entity.to_doc()?), expects });
-        }
-        let Some(type_slug) = type_slug else {
-            return Err(Error::OutputInvalid {
-                complaints: vec!["the run is about no entity, and its contract names no type to make".into()],
-            });
-        };
-        writer.check(EntityWrite::Make { type_slug })?;
-        let title = fields
-            .iter()
-            .find(|(key, _)| key == "title" || key == "name")
-            .and_then(|(_, title)| title.read::<String>().ok())
-            .map(|title| title.chars().take(crate::limits::NAME_CHARS_MAX).collect());
-        let mut entity = Entity { type_slug: type_slug.to_owned(), title, fields: Json::empty_object() };
-        entity.take(fields);
-        let made = StoredDefinition {
-            id: id.map_or_else(decisions::new_id, Into::into),
-            value: entity,
-            version: 0,
-            created_by: None,
-            created_at: Timestamp::default(),
-            updated_at: Timestamp::default(),
-        };
-        Ok(Record::PutDoc { doc: Box::new(made.to_doc()?), expects: None })
-    }
-}
-
-/// A run that writes entities, with what it was granted.
-#[derive(Clone, Copy)]
-struct EntityWriter<'a> {
-    session: &'a Session,
-    grant: &'a WriteGrant,
-}
-
-impl EntityWriter<'_> {
-    fn check(self, write: EntityWrite<'_>) -> Result<()> {
-        match self.grant.complaint(write) {
-            None => Ok(()),
-            Some(complaint) => Err(Error::OutputInvalid { complaints: vec![complaint] }),
-        }
     }
 }

@@ -7,7 +7,7 @@ use crate::approval::decide::ask;
 use crate::error::Result;
 use crate::event::{EventType, NewEvent};
 use crate::feedback::failure;
-use crate::ids::SessionId;
+use crate::ids::{IdSource, SessionId};
 use crate::json::Json;
 use crate::limits;
 use crate::session::decide::{SessionStep, move_to};
@@ -75,7 +75,7 @@ impl Engine {
         let follows = graph::follows(&places, policy);
         let now = self.tenant.now().await?;
         for n in follows.start {
-            let step = started(&family[n], runs[n].clone(), now)?;
+            let step = started(&family[n], runs[n].clone(), now, &*self.ids)?;
             add(change, &family[n], step)?;
         }
         for n in follows.call_off {
@@ -115,14 +115,14 @@ fn add(change: &mut Change, session: &Session, mut step: SessionStep) -> Result<
 }
 
 /// Starts a step whose dependencies are done: queued for its agent, or put into its person's inbox.
-fn started(child: &Session, mut run: Run, now: Timestamp) -> Result<SessionStep> {
+fn started(child: &Session, mut run: Run, now: Timestamp, ids: &dyn IdSource) -> Result<SessionStep> {
     if child.details.agent_slug.is_some() {
         return move_to(child, Status::Pending, Authority::Trigger, Some("released"));
     }
     let mut step = move_to(child, Status::WaitingHuman, Authority::HumanStep, Some("released"))?;
     let title = child.details.title.as_deref().unwrap_or(child.id.as_str());
     let question = human_step(title, &run, child.details.input.as_ref())?;
-    let (approval, event) = ask(&child.id, child.details.task_id.as_deref(), &mut run, question, now)?;
+    let (approval, event) = ask(&child.id, child.details.task_id.as_deref(), &mut run, question, now, ids)?;
     step.events.push(event);
     step.records.push(Record::AddApproval(Box::new(approval)));
     step.update.run = Some(run.to_json()?);

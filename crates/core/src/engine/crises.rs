@@ -1,16 +1,21 @@
-//! Holds crisis records beyond their retention, for a court, a complaint or an audit. A hold only ever extends how
-//! long a record is kept.
+//! Crisis records: made when a crisis is found, and held beyond their retention for a court, a complaint or an audit. A
+//! hold only ever extends how long a record is kept.
 
 use std::collections::HashSet;
 
-use super::Engine;
 use super::people::audit;
+use super::{Engine, RunningTurn};
 use crate::access::{self, Actor, Verb};
 use crate::error::{Error, Result};
-use crate::ids::SessionId;
+use crate::ids::{SessionId, UserId};
 use crate::limits;
-use crate::safety::codes::HoldReason;
+use crate::safety::Crisis;
+use crate::safety::codes::{EventType, HoldReason};
+use crate::safety::record::CrisisRecord;
+use crate::safety::response::Response;
+use crate::session::{MemoryMode, Session};
 use crate::store::{Change, Record};
+use crate::talk::TurnRecords;
 use crate::time::Timestamp;
 
 /// Which records to hold, and until when.
@@ -24,6 +29,43 @@ pub struct CrisisHold {
 }
 
 impl Engine {
+    /// The record of a crisis that a turn answers; committed with the turn.
+    pub async fn crisis_answered(
+        &self,
+        begun: &RunningTurn,
+        crisis: &Crisis,
+        response: &Response,
+    ) -> Result<TurnRecords> {
+        let user = begun.speaker.user.clone();
+        let record = self.crisis_record(&begun.session, crisis, user).await?.answered_with(response);
+        Ok(TurnRecords::of([Record::AddCrisis(Box::new(record))]))
+    }
+
+    /// The record of a crisis in a spoken turn, which a realtime model has answered already.
+    pub async fn crisis_missed_by_voice(
+        &self,
+        session: &Session,
+        crisis: &Crisis,
+        user: Option<UserId>,
+    ) -> Result<TurnRecords> {
+        let found = self.crisis_record(session, crisis, user).await?;
+        let record = CrisisRecord { event_type: EventType::VoiceMissedCrisis, ..found };
+        Ok(TurnRecords::of([Record::AddCrisis(Box::new(record))]))
+    }
+
+    /// A crisis record, before the response is known. That of an incognito conversation names no user.
+    async fn crisis_record(
+        &self,
+        session: &Session,
+        crisis: &Crisis,
+        user: Option<UserId>,
+    ) -> Result<CrisisRecord> {
+        let opaque = self.opaque().await?.of(&session.tenant, session.id.as_str());
+        let user = user.filter(|_| session.details.memory_mode != MemoryMode::Incognito);
+        let now = self.tenant.now().await?;
+        Ok(CrisisRecord::begin(uuid::Uuid::now_v7(), opaque, user, now, crisis))
+    }
+
     /// Holds the crisis records of a tenant, or of one conversation, from being purged. Returns how many there are.
     pub async fn hold_crises(&self, actor: &Actor, hold: &CrisisHold) -> Result<u64> {
         access::check_general(actor, Verb::Administer)?;

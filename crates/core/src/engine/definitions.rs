@@ -36,7 +36,7 @@ impl Engine {
     ) -> Result<StoredDefinition<T>> {
         check_configures(actor, T::KIND)?;
         let wish = wish.authorized(actor, None)?;
-        let drawn = Uuid::now_v7();
+        let drawn = self.ids.ordered();
         let id: Box<str> = match (wish.own_id(), id) {
             (Some(slug), _) => {
                 check_name("slug", slug)?;
@@ -67,7 +67,7 @@ impl Engine {
             .record(Record::PutDoc { doc: Box::new(doc), expects: None })
             .audited(audit(actor, T::KIND.audit_actions().created, &made.id))
             .keyed(key);
-        let replay = match self.sessions.commit(change).await {
+        let replay = match self.try_commit(change).await {
             Ok(done) => done.replay,
             Err(crate::store::Refusal::Stale) => return Err(crate::Conflict::AlreadyExists.into()),
             Err(crate::store::Refusal::Rejected(error)) => return Err(error),
@@ -117,7 +117,7 @@ impl Engine {
     ) -> Result<StoredDefinition<T>> {
         check_configures(actor, T::KIND)?;
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let doc = self.document(actor, T::KIND, name).await?;
                     let mut defined: StoredDefinition<T> = StoredDefinition::of(&doc)?;
@@ -136,13 +136,13 @@ impl Engine {
                     let line = audit(actor, action, &before.id);
                     let record = Record::PutDoc { doc: Box::new(after), expects: Some(before.version) };
                     let change = Change::new(actor.tenant.clone()).record(record).audited(line).keyed(key);
-                    Ok(Decided::Change(Box::new(change)))
+                    Ok(Decided::change(change))
                 })
             })
             .await?;
         match done {
             CommandOutcome::Nothing(defined) => Ok(defined),
-            CommandOutcome::Done(_) => {
+            CommandOutcome::Done(..) => {
                 // A task may be active again, or an agent may have a higher limit.
                 self.hub.wake_workers(&actor.tenant);
                 self.definition(actor, name).await
@@ -234,7 +234,7 @@ impl Engine {
         let of_tasks = bundle.tasks.iter().flat_map(|task| task.value.schemas());
         json_schema::prepare(of_tasks.chain(bundle.agents.iter().flat_map(Definition::schemas))).await;
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let line = audit(actor, "bundle.import", actor.tenant.as_str());
                     let mut change = Change::new(actor.tenant.clone()).keyed(key).audited(line);
@@ -242,12 +242,12 @@ impl Engine {
                         self.take_in(actor, doc, &mut change).await?;
                     }
                     self.check_bundle_references(actor, &bundle).await?;
-                    Ok(Decided::<()>::Change(Box::new(change)))
+                    Ok(Decided::<()>::change(change))
                 })
             })
             .await?;
         match done {
-            CommandOutcome::Nothing(()) | CommandOutcome::Done(_) => Ok(bundle.len()),
+            CommandOutcome::Nothing(()) | CommandOutcome::Done(..) => Ok(bundle.len()),
         }
     }
 

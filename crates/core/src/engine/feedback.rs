@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::Engine;
+use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Right, Role, Verb, right};
 use crate::definitions::Task;
-use crate::error::{Conflict, Error, Result};
+use crate::error::{Error, Result};
 use crate::event::EventQuery;
 use crate::feedback::capture::{
     self, Capture, CaptureJudgement, Clarification, EventBody, FeedbackEvent, Signal, Speaker,
@@ -96,7 +96,7 @@ impl Engine {
             CaptureJudgement::Vague(body, asked) => (body, Some(asked)),
         };
         let now = self.tenant.now().await?;
-        let drawn = Uuid::new_v4();
+        let drawn = self.ids.unordered();
         let event = FeedbackEvent {
             id: event_id(drawn),
             at: now,
@@ -187,7 +187,7 @@ impl Engine {
                 return Ok(FeedbackOpening::Blocked(kind));
             }
         }
-        let drawn = Uuid::new_v4();
+        let drawn = self.ids.unordered();
         let context = initial_context.filter(|context| !context.trim().is_empty());
         let session = self.fresh(actor, &event, context, drawn, self.tenant.now().await?);
         let change = Change::new(actor.tenant.clone())
@@ -230,27 +230,31 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<AdditionOutcome> {
         access::check_general(actor, Verb::Feedback)?;
-        for _ in 0..ADD_ROUNDS_MAX {
-            let Some(found) = self.feedback_session_of(actor, id).await? else {
-                return Ok(AdditionOutcome::NotFound);
-            };
-            let now = self.tenant.now().await?;
-            let added = session::add(&found, role, message, now, self.settings.feedback_silence);
-            let AdditionOutcome::Appended { session, truncated } = &added else {
-                return self.or_added(actor, &found, added, key).await;
-            };
-            let record =
-                Record::PutFeedbackSession { session: session.clone(), expects: Some(found.version) };
-            match self.sessions.commit(Change::new(actor.tenant.clone()).record(record).keyed(key)).await {
-                Ok(done) if done.replay.is_some() => {
-                    return Ok(AdditionOutcome::Appended { session: Box::new(found), truncated: *truncated });
-                }
-                Ok(_) => return Ok(added),
-                Err(Refusal::Stale) => {}
-                Err(Refusal::Rejected(error)) => return Err(error),
+        let done = self
+            .decide_within(ADD_ROUNDS_MAX, || {
+                Box::pin(async {
+                    let Some(found) = self.feedback_session_of(actor, id).await? else {
+                        return Ok(Decided::Nothing(AdditionOutcome::NotFound));
+                    };
+                    let now = self.tenant.now().await?;
+                    let added = session::add(&found, role, message, now, self.settings.feedback_silence);
+                    let AdditionOutcome::Appended { session, truncated } = added else {
+                        return self.or_added(actor, &found, added, key).await.map(Decided::Nothing);
+                    };
+                    let record =
+                        Record::PutFeedbackSession { session: session.clone(), expects: Some(found.version) };
+                    let change = Change::new(actor.tenant.clone()).record(record).keyed(key);
+                    Ok(Decided::Change(Box::new(change), (found, session, truncated)))
+                })
+            })
+            .await?;
+        Ok(match done {
+            CommandOutcome::Nothing(refused) => refused,
+            CommandOutcome::Done(done, (found, added, truncated)) => {
+                let session = if done.replay.is_some() { Box::new(found) } else { added };
+                AdditionOutcome::Appended { session, truncated }
             }
-        }
-        Err(Conflict::SessionBusy.into())
+        })
     }
 
     /// If a message cannot be added now, check its idempotency key: it may have been added before.
@@ -479,7 +483,7 @@ impl Engine {
         if !touched.is_empty() {
             change = change.record(Record::CountLessons { ids: touched, count });
         }
-        match self.sessions.commit(change).await {
+        match self.try_commit(change).await {
             Ok(_) => {
                 self.untaught.forget(tenant);
                 Ok(Some((session, merged)))

@@ -6,12 +6,12 @@ use std::time::Instant;
 use dashmap::DashMap;
 use smallvec::smallvec;
 
-use super::Engine;
 use super::people::audit;
 use super::sessions::check_limit;
 use super::work::fence;
+use super::{Decided, Engine};
 use crate::access::{self, Actor, Right, Role, Verb, right};
-use crate::error::{Conflict, Error, Result};
+use crate::error::{Error, Result};
 use crate::feedback::capture::{self, EventBody};
 use crate::feedback::secret;
 use crate::ids::{SessionId, TenantId, check_text};
@@ -21,7 +21,7 @@ use crate::lesson::{Category, Ground, Lesson, LessonQuery, LessonSource, LessonT
 use crate::limits;
 use crate::memory::words;
 use crate::session::query::Page;
-use crate::store::{Change, ChangePart, Guard, PartTarget, Record, Refusal, Write};
+use crate::store::{Change, ChangePart, Guard, PartTarget, Record, Write};
 use crate::time::Timestamp;
 
 /// A caller's search for lessons.
@@ -144,28 +144,26 @@ impl Engine {
     pub async fn change_lesson(&self, actor: &Actor, id: &str, patch: LessonPatch) -> Result<Lesson> {
         access::check_general(actor, Verb::Learn)?;
         let (text, tags) = checked(&patch)?;
-        for _ in 0..limits::DECIDE_ROUNDS_MAX {
-            let found = self.tenant.lesson(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
-            if self.seen_by(actor, vec![found.clone()]).await?.is_empty() {
-                return Err(Error::NotFound);
-            }
-            access::check_general(actor, Verb::Teach)?;
-            let by = actor.user.as_ref().map(ToString::to_string);
-            let touch = LessonTouch { by, at: self.tenant.now().await? };
-            let changed = changed(found.clone(), patch.state, text.as_deref(), tags.as_deref(), &touch);
-            let change = Change::new(actor.tenant.clone())
-                .record(Record::PutLesson { lesson: Box::new(changed), expects: Some(found.version) })
-                .audited(audit(actor, "lesson.change", id));
-            match self.sessions.commit(change).await {
-                Ok(_) => {
-                    self.untaught.forget(&actor.tenant);
-                    return self.lesson(actor, id).await;
+        self.decide_and_commit(|| {
+            Box::pin(async {
+                let found = self.tenant.lesson(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+                if self.seen_by(actor, vec![found.clone()]).await?.is_empty() {
+                    return Err(Error::NotFound);
                 }
-                Err(Refusal::Stale) => {}
-                Err(Refusal::Rejected(error)) => return Err(error),
-            }
-        }
-        Err(Conflict::SessionBusy.into())
+                access::check_general(actor, Verb::Teach)?;
+                let by = actor.user.as_ref().map(ToString::to_string);
+                let touch = LessonTouch { by, at: self.tenant.now().await? };
+                let expects = Some(found.version);
+                let changed = changed(found, patch.state, text.as_deref(), tags.as_deref(), &touch);
+                let change = Change::new(actor.tenant.clone())
+                    .record(Record::PutLesson { lesson: Box::new(changed), expects })
+                    .audited(audit(actor, "lesson.change", id));
+                Ok(Decided::<()>::change(change))
+            })
+        })
+        .await?;
+        self.untaught.forget(&actor.tenant);
+        self.lesson(actor, id).await
     }
 
     /// The lessons that an agent is given for what it is about to do. Costs next to nothing where there are none.

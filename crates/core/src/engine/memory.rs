@@ -1,5 +1,6 @@
-//! A memory as its owner may see and change it: lists, deletion by id, the recall switch. In talk, deleting takes a
-//! confirming turn instead; see [`crate::memory::control`].
+//! A memory as its owner may see and change it: lists, deletion by id, the recall switch. Every method takes the
+//! [`MemoryScope`] for which the caller's right was checked. In talk, deleting takes a confirming turn instead; see
+//! [`crate::memory::control`].
 
 use super::Engine;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use crate::access::{Actor, Role, Verb};
 use crate::error::{Error, Result};
 use crate::feedback::{RatingCounts, retention_cutoff};
-use crate::ids::{SessionId, UserId};
+use crate::ids::{SessionId, TenantId, UserId};
 use crate::limits;
 use crate::memory::owner::{MemoryAct, TurnSpeaker, check_memory_act, memory_owner};
 use crate::memory::{Memory, MemoryBody, MemoryKind, Owner, Profile, profile_id, recall, words};
@@ -27,9 +28,12 @@ pub struct MemoryStatus {
     pub crises: u64,
 }
 
-/// The memory that a caller may access, and which ratings and crisis records are counted beside it.
+/// The memory that a caller may access, for one kind of access, and which ratings and crisis records are counted beside
+/// it. Only [`Engine::memory_scope`] makes one, after it has checked the caller's right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryScope {
+    tenant: TenantId,
+    act: MemoryAct,
     /// None for an owner of the tenant who is no user and names nobody.
     owner: Option<Owner>,
     records: CountedRecords,
@@ -37,8 +41,18 @@ pub struct MemoryScope {
 
 impl MemoryScope {
     /// Whose memory is meant.
-    pub fn owner(self) -> Result<Owner> {
-        self.owner.ok_or_else(nobody_named)
+    pub fn owner(&self) -> Result<&Owner> {
+        self.owner.as_ref().ok_or_else(nobody_named)
+    }
+
+    /// The same, for a method that needs this kind of access.
+    fn owner_for(&self, act: MemoryAct) -> Result<&Owner> {
+        if self.act != act {
+            return Err(Error::internal(
+                "the caller's right to this memory was checked for another kind of access",
+            ));
+        }
+        self.owner()
     }
 }
 
@@ -84,6 +98,7 @@ impl Engine {
             return Err(Error::denied("only people have memories"));
         }
         let speaker = TurnSpeaker::of(actor, user)?;
+        let scope = |owner, records| MemoryScope { tenant: actor.tenant.clone(), act, owner, records };
         let session = match thread {
             Some(id) => self.sessions.session(&actor.tenant, id).await?,
             None => None,
@@ -91,27 +106,21 @@ impl Engine {
         let session = session.filter(|session| crate::access::check(actor, Verb::Read, session).is_ok());
         if let Some(session) = session {
             check_memory_act(&session, &speaker, act)?;
-            let owner = Some(memory_owner(&session, &speaker));
-            return Ok(MemoryScope { owner, records: CountedRecords::Session(session.id) });
+            let owner = memory_owner(&session, &speaker);
+            return Ok(scope(Some(owner), CountedRecords::Session(session.id)));
         }
         match (speaker.user, thread) {
             // A conversation without a session has no memory yet; its user may have one.
-            (Some(person), Some(_)) => {
-                Ok(MemoryScope { owner: Some(Owner::user(&person)), records: CountedRecords::None })
-            }
-            (None, Some(id)) => {
-                Ok(MemoryScope { owner: Some(Owner::session(id)), records: CountedRecords::None })
-            }
+            (Some(person), Some(_)) => Ok(scope(Some(Owner::user(&person)), CountedRecords::None)),
+            (None, Some(id)) => Ok(scope(Some(Owner::session(id)), CountedRecords::None)),
             (Some(person), None) => {
                 let records = match user {
                     None if actor.role == Role::Owner => CountedRecords::Tenant,
                     _ => CountedRecords::User(person.clone()),
                 };
-                Ok(MemoryScope { owner: Some(Owner::user(&person)), records })
+                Ok(scope(Some(Owner::user(&person)), records))
             }
-            (None, None) if actor.role == Role::Owner => {
-                Ok(MemoryScope { owner: None, records: CountedRecords::Tenant })
-            }
+            (None, None) if actor.role == Role::Owner => Ok(scope(None, CountedRecords::Tenant)),
             (None, None) => Err(nobody_named()),
         }
     }
@@ -119,12 +128,12 @@ impl Engine {
     /// A page of memories, newest first.
     pub async fn memories(
         &self,
-        actor: &Actor,
-        owner: &Owner,
+        scope: &MemoryScope,
         kind: MemoryKind,
         after: Option<i64>,
         limit: usize,
     ) -> Result<Page<Memory, i64>> {
+        let owner = scope.owner_for(MemoryAct::Read)?;
         super::sessions::check_limit(limit)?;
         let query = MemoryQuery {
             owner: owner.clone(),
@@ -135,7 +144,7 @@ impl Engine {
             after,
             limit,
         };
-        self.sessions.memories(&actor.tenant, query).await
+        self.sessions.memories(&scope.tenant, query).await
     }
 
     /// Memories of the caller that match some words, best first; a caller without a user has none.
@@ -160,42 +169,45 @@ impl Engine {
     }
 
     /// The standing rules of an owner.
-    pub async fn profile(&self, actor: &Actor, owner: &Owner) -> Result<Profile> {
-        let found = self.sessions.memory(&actor.tenant, &profile_id(owner)).await?;
+    pub async fn profile(&self, scope: &MemoryScope) -> Result<Profile> {
+        let owner = scope.owner_for(MemoryAct::Read)?;
+        let found = self.sessions.memory(&scope.tenant, &profile_id(owner)).await?;
         Ok(found.and_then(|memory| memory.profile().cloned()).unwrap_or_default())
     }
 
     /// Forgets a fact or an arc by its id.
-    pub async fn forget(&self, actor: &Actor, owner: &Owner, kind: MemoryKind, id: &str) -> Result<()> {
-        let found = self.sessions.memory(&actor.tenant, id).await?;
+    pub async fn forget(&self, scope: &MemoryScope, kind: MemoryKind, id: &str) -> Result<()> {
+        let owner = scope.owner_for(MemoryAct::Forget)?;
+        let found = self.sessions.memory(&scope.tenant, id).await?;
         if !found.is_some_and(|memory| memory.owner == *owner && memory.kind() == kind) {
             return Err(Error::NotFound);
         }
-        self.commit(Change::new(actor.tenant.clone()).record(Record::DropMemory { id: id.into() }))
+        self.commit(Change::new(scope.tenant.clone()).record(Record::DropMemory { id: id.into() }))
             .await
             .map(drop)
     }
 
     /// Forgets a rule by its id.
-    pub async fn forget_rule(&self, actor: &Actor, owner: &Owner, id: &str) -> Result<()> {
+    pub async fn forget_rule(&self, scope: &MemoryScope, id: &str) -> Result<()> {
         let mut gone = false;
-        self.change_profile(actor, owner, |profile| gone = profile.remove(id)).await?;
+        self.change_profile(scope, MemoryAct::Forget, |profile| gone = profile.remove(id)).await?;
         if gone { Ok(()) } else { Err(Error::NotFound) }
     }
 
     /// Switches whether the agent may bring up the past unasked. The rules apply either way.
-    pub async fn set_recall(&self, actor: &Actor, owner: &Owner, enabled: bool) -> Result<()> {
-        self.change_profile(actor, owner, |profile| profile.recall_enabled = enabled).await
+    pub async fn set_recall(&self, scope: &MemoryScope, enabled: bool) -> Result<()> {
+        self.change_profile(scope, MemoryAct::SwitchRecall, |profile| profile.recall_enabled = enabled).await
     }
 
     async fn change_profile(
         &self,
-        actor: &Actor,
-        owner: &Owner,
+        scope: &MemoryScope,
+        act: MemoryAct,
         change: impl FnOnce(&mut Profile),
     ) -> Result<()> {
+        let owner = scope.owner_for(act)?;
         let now = self.tenant.now().await?;
-        let found = self.sessions.memory(&actor.tenant, &profile_id(owner)).await?;
+        let found = self.sessions.memory(&scope.tenant, &profile_id(owner)).await?;
         let mut memory = found.unwrap_or_else(|| Memory {
             id: profile_id(owner),
             owner: owner.clone(),
@@ -207,7 +219,7 @@ impl Engine {
         if let MemoryBody::Profile(profile) = &mut memory.body {
             change(profile);
         }
-        let change = Change::new(actor.tenant.clone()).record(Record::PutMemory(Box::new(memory)));
+        let change = Change::new(scope.tenant.clone()).record(Record::PutMemory(Box::new(memory)));
         self.commit(change).await.map(drop)
     }
 
@@ -252,25 +264,25 @@ impl Engine {
     }
 
     /// How many memories there are, and how many records beside them.
-    pub async fn memory_status(&self, actor: &Actor, scope: &MemoryScope) -> Result<MemoryStatus> {
+    pub async fn memory_status(&self, scope: &MemoryScope) -> Result<MemoryStatus> {
         let (facts, arcs, profile) = match &scope.owner {
             Some(owner) => (
-                self.sessions.count_memories(&actor.tenant, owner, MemoryKind::Fact).await?,
-                self.sessions.count_memories(&actor.tenant, owner, MemoryKind::Arc).await?,
-                self.profile(actor, owner).await?,
+                self.sessions.count_memories(&scope.tenant, owner, MemoryKind::Fact).await?,
+                self.sessions.count_memories(&scope.tenant, owner, MemoryKind::Arc).await?,
+                self.profile(scope).await?,
             ),
             None => (0, 0, Profile::default()),
         };
         let counted = match &scope.records {
             CountedRecords::Session(id) => {
-                Some(RecordsOf::Session(self.opaque().await?.of(&actor.tenant, id.as_str())))
+                Some(RecordsOf::Session(self.opaque().await?.of(&scope.tenant, id.as_str())))
             }
             CountedRecords::User(user) => Some(RecordsOf::User(user.clone())),
             CountedRecords::Tenant => Some(RecordsOf::Tenant),
             CountedRecords::None => None,
         };
         let (ratings, crises) = match counted {
-            Some(of) => self.count_records(actor, of).await.unwrap_or_else(|error| {
+            Some(of) => self.count_records(&scope.tenant, of).await.unwrap_or_else(|error| {
                 tracing::warn!(target: "sederunt::memory", %error, "the store could not count ratings and crisis records; the answer shows none");
                 Default::default()
             }),
@@ -286,8 +298,8 @@ impl Engine {
         })
     }
 
-    async fn count_records(&self, actor: &Actor, of: RecordsOf) -> Result<(RatingCounts, u64)> {
-        let ratings = self.sessions.rating_counts(&actor.tenant, of.clone()).await?;
-        Ok((ratings, self.sessions.records_kept(&actor.tenant, of).await?.crises))
+    async fn count_records(&self, tenant: &TenantId, of: RecordsOf) -> Result<(RatingCounts, u64)> {
+        let ratings = self.sessions.rating_counts(tenant, of.clone()).await?;
+        Ok((ratings, self.sessions.records_kept(tenant, of).await?.crises))
     }
 }

@@ -23,6 +23,7 @@ mod sittings;
 mod stream;
 mod sweep;
 mod talk;
+mod talk_memory;
 mod tasks;
 mod transcript;
 mod views;
@@ -56,7 +57,7 @@ use crate::access::{self, Actor, Verb};
 use crate::definitions::ModelCheck;
 use crate::definitions::agent::SecretHosts;
 use crate::error::{Conflict, Error, Result};
-use crate::ids::SessionId;
+use crate::ids::{IdSource, RandomIds, SessionId};
 use crate::limits;
 use crate::live::Hub;
 use crate::quota::QuotaSettings;
@@ -65,8 +66,9 @@ use crate::session::decide::SessionStep;
 use crate::store::incognito::IncognitoRouter;
 use crate::store::{
     Change, ChangePart, CommitResult, Guard, IdemKey, PartTarget, PrivateLimits, Refusal, SessionStore,
-    Store, TenantStore, Write,
+    Store, TenantStore, Vitals, Write,
 };
+use crate::time::Timestamp;
 
 /// Times and counts that an operator may set.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +106,8 @@ pub struct Engine {
     /// Rows of a tenant or of the installation.
     tenant: Arc<dyn TenantStore>,
     hub: Arc<Hub>,
+    /// Where random ids and secrets come from; decisions are handed what they need.
+    ids: Arc<dyn IdSource>,
     settings: Settings,
     /// The store of incognito sessions; without it, none may be opened.
     incognito: Option<Arc<IncognitoRouter>>,
@@ -122,6 +126,7 @@ impl Engine {
             sessions: store.clone(),
             tenant: store,
             hub,
+            ids: Arc::new(RandomIds),
             settings,
             incognito: None,
             untaught: Arc::default(),
@@ -137,6 +142,12 @@ impl Engine {
     pub fn with_private(self, open: impl Fn() -> Result<Arc<dyn Store>> + Send + Sync + 'static) -> Self {
         let router = Arc::new(IncognitoRouter::new(self.sessions, Box::new(open), self.settings.incognito));
         Self { sessions: router.clone(), incognito: Some(router), ..self }
+    }
+
+    /// Draws ids from another source.
+    #[must_use]
+    pub fn with_ids(self, ids: Arc<dyn IdSource>) -> Self {
+        Self { ids, ..self }
     }
 
     /// Sets the quotas of tenants and users.
@@ -157,12 +168,24 @@ impl Engine {
         self.models.get_or_init(|| models);
     }
 
-    pub fn session_store(&self) -> &Arc<dyn SessionStore> {
-        &self.sessions
+    /// The time by the store's clock, which leases, deadlines and events go by.
+    pub async fn now(&self) -> Result<Timestamp> {
+        self.tenant.now().await
     }
 
-    pub fn tenant_store(&self) -> &Arc<dyn TenantStore> {
-        &self.tenant
+    /// Answers when the store can read; `Unavailable` otherwise.
+    pub async fn ready(&self) -> Result<()> {
+        self.tenant.ready().await
+    }
+
+    /// The store's kind, version and figures.
+    pub async fn vitals(&self) -> Result<Vitals> {
+        self.tenant.vitals().await
+    }
+
+    /// Brings the search index up to everything that was acknowledged before this call.
+    pub async fn index_now(&self) -> Result<()> {
+        self.tenant.index_now().await
     }
 
     /// Finishes queued writes and releases files and connections.
@@ -188,23 +211,32 @@ impl Engine {
         Ok(session)
     }
 
-    /// Commits what `decide` makes of the newest row; decides again while the row keeps changing.
+    /// Commits what `decide` makes of the newest rows; decides again while they keep changing.
     ///
     /// The rounds are boxed: the compiler cannot yet prove of an asynchronous closure's future that it may move
     /// between threads.
-    async fn settle_on<'a, T>(
+    async fn decide_and_commit<'a, N, T>(
         &self,
-        load_and_decide: impl Fn() -> BoxFuture<'a, Result<Decided<T>>>,
-    ) -> Result<CommandOutcome<T>> {
+        decide: impl FnMut() -> BoxFuture<'a, Result<Decided<N, T>>>,
+    ) -> Result<CommandOutcome<N, T>> {
+        self.decide_within(limits::DECIDE_ROUNDS_MAX, decide).await
+    }
+
+    /// [`Self::decide_and_commit`] for rows that more callers change at once than the usual number of rounds allows.
+    async fn decide_within<'a, N, T>(
+        &self,
+        rounds: usize,
+        mut decide: impl FnMut() -> BoxFuture<'a, Result<Decided<N, T>>>,
+    ) -> Result<CommandOutcome<N, T>> {
         let mut refused: Error = Conflict::SessionBusy.into();
-        for _ in 0..limits::DECIDE_ROUNDS_MAX {
-            let change = match load_and_decide().await? {
+        for _ in 0..rounds {
+            let (change, value) = match decide().await? {
                 Decided::Nothing(kept) => return Ok(CommandOutcome::Nothing(kept)),
-                Decided::Change(change) => change,
+                Decided::Change(change, value) => (change, value),
             };
             let is_joint = change.parts.len() > 1;
-            match self.carry_out(*change).await {
-                Ok(committed) => return Ok(CommandOutcome::Done(Box::new(committed))),
+            match self.try_commit(*change).await {
+                Ok(committed) => return Ok(CommandOutcome::Done(Box::new(committed), value)),
                 Err(Refusal::Stale) => refused = Conflict::SessionBusy.into(),
                 // The missing session may be a related one that was deleted meanwhile: decide again.
                 Err(Refusal::Rejected(Error::NotFound)) if is_joint => refused = Error::NotFound,
@@ -215,20 +247,20 @@ impl Engine {
     }
 
     /// If a command now fails, its idempotency key is looked up: a repeat gets the first answer.
-    async fn or_replayed<T>(
+    async fn or_replayed<N, T: Default>(
         &self,
         actor: &Actor,
         key: Option<IdemKey>,
-        done: Result<CommandOutcome<T>>,
-    ) -> Result<CommandOutcome<T>> {
+        done: Result<CommandOutcome<N, T>>,
+    ) -> Result<CommandOutcome<N, T>> {
         match (done, key) {
             (Err(error @ (Error::Conflict(_) | Error::Denied(_))), Some(key)) => {
                 match self.sessions.recall(&actor.tenant, key).await? {
-                    Some(replay) => Ok(CommandOutcome::Done(Box::new(CommitResult {
-                        at: self.tenant.now().await?,
-                        parts: smallvec::SmallVec::new(),
-                        replay: Some(replay),
-                    }))),
+                    Some(replay) => {
+                        let (at, parts) = (self.tenant.now().await?, smallvec::SmallVec::new());
+                        let first = CommitResult { at, parts, replay: Some(replay) };
+                        Ok(CommandOutcome::Done(Box::new(first), T::default()))
+                    }
                     None => Err(error),
                 }
             }
@@ -246,8 +278,9 @@ impl Engine {
         Ok(session)
     }
 
-    /// Commits a change, then sends its milestones. A repeat sends none: the first commit did.
-    async fn carry_out(&self, mut change: Change) -> Result<CommitResult, Refusal> {
+    /// Commits a change, then counts what it uses and sends its milestones. A repeat does neither: the first commit did.
+    /// Every commit of the engine goes through here.
+    async fn try_commit(&self, mut change: Change) -> Result<CommitResult, Refusal> {
         let milestones = std::mem::take(&mut change.milestones);
         let (made, freed) = quotas::foreseen(&change);
         if !made.is_empty() {
@@ -272,7 +305,7 @@ impl Engine {
 
     /// Commits a change that was decided on nothing that could change.
     async fn commit(&self, change: Change) -> Result<CommitResult> {
-        match self.carry_out(change).await {
+        match self.try_commit(change).await {
             Ok(committed) => Ok(committed),
             Err(Refusal::Stale) => Err(Conflict::SessionBusy.into()),
             Err(Refusal::Rejected(error)) => Err(error),
@@ -280,15 +313,22 @@ impl Engine {
     }
 }
 
-/// What a command decided.
-enum Decided<T> {
-    Nothing(T),
-    Change(Box<Change>),
+/// What a command decided: to write nothing, or a change, with a value that is handed on after its commit.
+enum Decided<N, T = ()> {
+    Nothing(N),
+    Change(Box<Change>, T),
 }
 
-enum CommandOutcome<T> {
-    Nothing(T),
-    Done(Box<CommitResult>),
+impl<N> Decided<N> {
+    fn change(change: Change) -> Self {
+        Self::Change(Box::new(change), ())
+    }
+}
+
+/// What became of a command. `T` belongs to the change that was committed.
+enum CommandOutcome<N, T = ()> {
+    Nothing(N),
+    Done(Box<CommitResult>, T),
 }
 
 /// The part that carries out a step on the row that it was decided on.

@@ -21,7 +21,7 @@ impl Engine {
             if session.head.stop_requested {
                 return Ok(None);
             }
-            pause::pause(session, talk, asking.clone(), now, &self.settings.talk).map(Some)
+            pause::pause(session, talk, asking.clone(), now, &self.settings.talk, &*self.ids).map(Some)
         })
         .await
     }

@@ -8,7 +8,7 @@ use super::sessions::{audit_name, check_limit};
 use super::{Engine, PurgeCounts};
 use crate::access::{self, ActingUser, Actor, Role, ShareAccess, Verb};
 use crate::error::{Error, Result};
-use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text, random_secret};
+use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text};
 use crate::limits;
 use crate::memory::{Memory, Owner, profile_id, reconcile};
 use crate::people::{
@@ -106,7 +106,7 @@ impl Engine {
             None => None,
         };
         let now = self.tenant.now().await?;
-        let drawn = Uuid::now_v7();
+        let drawn = self.ids.ordered();
         let made = Key {
             id: CredentialId::stored(drawn.to_string()),
             tenant: actor.tenant.clone(),
@@ -118,7 +118,7 @@ impl Engine {
             expires_at: wish.expires_in.map(|life| now.plus(life)),
             revoked_at: None,
         };
-        let secret = format!("{KEY_PREFIX}{}", random_secret());
+        let secret = format!("{KEY_PREFIX}{}", self.ids.secret());
         let hash = SecretHash::of(&secret);
         let change = Change::new(actor.tenant.clone())
             .record(Record::AddKey { key: made.clone(), hash })
@@ -155,7 +155,7 @@ impl Engine {
 
     pub async fn create_user(&self, actor: &Actor, wish: NewUser, key: Option<IdemKey>) -> Result<User> {
         access::check_general(actor, Verb::Administer)?;
-        let drawn = Uuid::now_v7();
+        let drawn = self.ids.ordered();
         let id = match &wish.id {
             Some(text) => UserId::parse(text)?,
             None => UserId::stored(drawn.to_string()),
@@ -294,7 +294,7 @@ impl Engine {
         let session = self.load(actor, Verb::Share, id).await?;
         check_share_life(expires_in)?;
         let now = self.tenant.now().await?;
-        let drawn = Uuid::now_v7();
+        let drawn = self.ids.ordered();
         let share = Share {
             id: drawn.to_string(),
             tenant: actor.tenant.clone(),
@@ -321,7 +321,7 @@ impl Engine {
         drawn: Uuid,
         key: Option<IdemKey>,
     ) -> Result<NewShare> {
-        let token = random_secret();
+        let token = self.ids.secret();
         let hash = SecretHash::of(&token);
         let change = Change::new(actor.tenant.clone())
             .record(Record::AddShare { share: share.clone(), hash })
@@ -405,6 +405,11 @@ impl Operator<'_> {
         self.0.tenant.tenants().await
     }
 
+    /// One tenant, if there is one of this name.
+    pub async fn tenant(&self, id: &TenantId) -> Result<Tenant> {
+        self.0.tenant.tenant(id).await?.ok_or(Error::NotFound)
+    }
+
     pub async fn create_tenant(&self, id: &TenantId) -> Result<Tenant> {
         self.0.tenant.create_tenant(id, operator_audit("tenant.create", id.as_str())).await
     }
@@ -420,7 +425,7 @@ impl Operator<'_> {
         if id.as_str() == INSTALLATION_TENANT {
             return Err(Error::denied("the default tenant stays: local mode serves it"));
         }
-        self.0.tenant.tenant(id).await?.ok_or(Error::NotFound)?;
+        self.tenant(id).await?;
         if let Some(incognito) = &self.0.incognito {
             incognito.forget_tenant(id).await?;
         }

@@ -19,23 +19,23 @@ impl Engine {
     /// Makes a new session that does the work of a failed one again. The caller needs the right to start that work
     /// now, as for the first time.
     pub async fn retry(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
-        let made = parking_lot::Mutex::new(Uuid::nil());
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (change, new) = self.retrying(actor, id).await?;
                     let drawn = Uuid::parse_str(new.as_str()).map_err(Error::internal)?;
-                    *made.lock() = drawn;
                     let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
-                    Ok(Decided::<()>::Change(Box::new(change.keyed(key))))
+                    Ok(Decided::<(), _>::Change(Box::new(change.keyed(key)), drawn))
                 })
             })
             .await;
         let id = match self.or_replayed(actor, key, done).await? {
-            CommandOutcome::Done(done) => done.replay.and_then(|replay| replay.note).map(|note| note.0),
-            CommandOutcome::Nothing(()) => None,
+            CommandOutcome::Done(done, drawn) => {
+                done.replay.and_then(|replay| replay.note).map_or(drawn, |note| note.0)
+            }
+            CommandOutcome::Nothing(()) => return Err(Error::internal("a retry made no session")),
         };
-        let id = SessionId::stored(id.unwrap_or_else(|| *made.lock()).to_string());
+        let id = SessionId::stored(id.to_string());
         self.sessions.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
     }
 
@@ -52,12 +52,12 @@ impl Engine {
             Some(parent) => {
                 let children = self.children_of(&parent).await?;
                 let now = self.tenant.now().await?;
-                let starts = trigger::again(actor, &session, &parent, &children, now)?;
+                let starts = trigger::again(actor, &session, &parent, &children, now, &*self.ids)?;
                 let (change, first) = starting(actor, starts)?;
                 (change, first.id, parent)
             }
             None => {
-                let new = decide::retry(actor, &session)?;
+                let new = decide::retry(actor, &session, &*self.ids)?;
                 let id = new.id.clone();
                 (creation(actor, new, None)?, id, session)
             }

@@ -49,14 +49,14 @@ impl Engine {
                 "this server writes everything that it is given to disk; it opens no incognito sessions",
             ));
         }
-        let drawn = Uuid::now_v7();
+        let drawn = self.ids.ordered();
         let id = match &wish.id {
             Some(text) => SessionId::parse_new(text)?,
             None => SessionId::stored(drawn.to_string()),
         };
         let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     if let Some(session) = self.sessions.session(&actor.tenant, &id).await? {
                         access::check(actor, Verb::Read, &session)?;
@@ -65,24 +65,24 @@ impl Engine {
                         };
                         let change =
                             Change::new(actor.tenant.clone()).part(step_part(&session, step)).keyed(key);
-                        return Ok(Decided::Change(Box::new(change)));
+                        return Ok(Decided::change(change));
                     }
                     let mut wish = wish.clone();
                     if let Some(task) = &wish.task_id {
                         wish.task_id = Some(self.definition::<Task>(actor, task).await?.id.into());
                     }
-                    let new = decide::open(actor, id.clone(), wish)?;
+                    let new = decide::open(actor, id.clone(), wish, &*self.ids)?;
                     let mut new = self.with_parent(actor, new).await?;
                     if let Some(slug) = &new.details.agent_slug {
                         new.head.is_external = self.runs_outside(&actor.tenant, slug).await?;
                     }
-                    Ok(Decided::Change(Box::new(creation(actor, new, key)?)))
+                    Ok(Decided::change(creation(actor, new, key)?))
                 })
             })
             .await?;
         let done = match done {
             CommandOutcome::Nothing(session) => return Ok(OpenedSession { session, created: false }),
-            CommandOutcome::Done(done) => done,
+            CommandOutcome::Done(done, ()) => done,
         };
         let (id, created) = match (&done.replay, &wish.id) {
             (Some(replay), None) => {
@@ -100,9 +100,25 @@ impl Engine {
         if slug == EXTERNAL_AGENT {
             return Ok(true);
         }
-        let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
-        let agent: Option<StoredDefinition<Agent>> = doc.as_ref().map(StoredDefinition::of).transpose()?;
+        let agent = self.agent_named(tenant, slug).await?;
         Ok(agent.is_some_and(|agent| agent.value.model.as_deref() == Some(EXTERNAL_AGENT)))
+    }
+
+    /// The agent that a session names, if it is defined.
+    pub async fn agent_of(&self, session: &Session) -> Result<Option<Agent>> {
+        match &session.details.agent_slug {
+            Some(slug) => Ok(self.agent_named(&session.tenant, slug).await?.map(|agent| agent.value)),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) async fn agent_named(
+        &self,
+        tenant: &TenantId,
+        slug: &str,
+    ) -> Result<Option<StoredDefinition<Agent>>> {
+        let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
+        doc.as_ref().map(StoredDefinition::of).transpose()
     }
 
     async fn with_parent(&self, actor: &Actor, mut new: NewSession) -> Result<NewSession> {
@@ -175,7 +191,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Session> {
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (session, talk, departed) = match &wish.participants {
                         Some(_) => {
@@ -200,11 +216,11 @@ impl Engine {
     /// Removes the caller from the participants of a session. From then on only the caller or an owner can put them
     /// back.
     pub async fn leave(&self, actor: &Actor, id: &SessionId) -> Result<()> {
-        self.settle_on(|| {
+        self.decide_and_commit(|| {
             Box::pin(async {
                 let session = self.load(actor, Verb::Leave, id).await?;
                 let step = decide::leave(actor, &session)?;
-                Ok(Decided::<()>::Change(Box::new(self.change_for(&session, step).await?)))
+                Ok(Decided::<()>::change(self.change_for(&session, step).await?))
             })
         })
         .await
@@ -216,7 +232,7 @@ impl Engine {
     pub async fn come_back(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
         access::check_general(actor, Verb::Leave)?;
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (session, talk) =
                         self.sessions.talk(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
@@ -237,7 +253,7 @@ impl Engine {
     /// Shows a hidden session in lists again.
     pub async fn show_again(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let session = self.load(actor, Verb::Talk, id).await?;
                     self.carried_out(session, None, |session| {
@@ -260,7 +276,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Session> {
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let session = self.load(actor, Verb::Edit, id).await?;
                     let task = match wish.to {
@@ -294,7 +310,7 @@ impl Engine {
     /// Asks a session to stop. Its worker learns by its next heartbeat or append.
     pub async fn stop(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Steer, id).await?;
                     let status = session.head.status;
@@ -302,7 +318,7 @@ impl Engine {
                         return Err(Conflict::NothingToStop { status }.into());
                     }
                     if let Some(plan) = pause::give_up(&session, &talk, AbandonReason::Stopped)? {
-                        return Ok(Decided::Change(Box::new(change_from_plan(&session, &plan).keyed(key))));
+                        return Ok(Decided::change(change_from_plan(&session, &plan).keyed(key)));
                     }
                     let by = match (actor.role, session.head.status) {
                         (Role::Owner, Status::Pending) => Authority::Owner,
@@ -327,7 +343,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Session> {
         let session = self.load(actor, Verb::Share, id).await?;
-        self.create(actor, decide::fork(actor, &session, at_sequence)?, key).await
+        self.create(actor, decide::fork(actor, &session, at_sequence, &*self.ids)?, key).await
     }
 
     /// Removes a session with its log.
@@ -342,7 +358,7 @@ impl Engine {
     }
 
     async fn remove(&self, actor: &Actor, id: &SessionId, how: decide::Deletion) -> Result<()> {
-        self.settle_on(|| {
+        self.decide_and_commit(|| {
             Box::pin(async {
                 let session = self.load(actor, Verb::Delete, id).await?;
                 decide::check_deletable(actor, &session, how)?;
@@ -359,7 +375,7 @@ impl Engine {
                 let mut change = Change::new(actor.tenant.clone()).part(part).audited(audit);
                 change.parts.extend(self.hand_retries_on(&session).await?);
                 change.records = self.views_to_drop(&session).await?;
-                Ok(Decided::<()>::Change(Box::new(change)))
+                Ok(Decided::<()>::change(change))
             })
         })
         .await
@@ -392,7 +408,7 @@ impl Engine {
         decide: impl Fn(&Session) -> Result<Option<SessionStep>> + Sync,
     ) -> Result<Decided<Session>> {
         let Some(step) = decide(&session)? else { return Ok(Decided::Nothing(session)) };
-        Ok(Decided::Change(Box::new(self.change_for(&session, step).await?.keyed(key))))
+        Ok(Decided::change(self.change_for(&session, step).await?.keyed(key)))
     }
 
     /// The session after a command on it, or after the first one with its key.
@@ -405,7 +421,7 @@ impl Engine {
     ) -> Result<Session> {
         match self.or_replayed(actor, key, done).await? {
             CommandOutcome::Nothing(session) => Ok(session),
-            CommandOutcome::Done(done) => self.session_after(actor, id, &done).await,
+            CommandOutcome::Done(done, ()) => self.session_after(actor, id, &done).await,
         }
     }
 

@@ -1,23 +1,28 @@
-//! Commands on sittings: finding silent ones, closing, rating, and looking back over a conversation.
+//! Commands on sittings: finding open and silent ones, closing, rating, and looking back over a conversation.
+
+use std::time::Duration;
 
 use super::talk::{change_from_plan, talk_change};
+use super::talk_memory::Harvest;
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Result};
-use crate::event::{EventType, NewEvent};
+use crate::event::{Event, EventType, NewEvent};
 use crate::feedback::{RATING_SCHEMA_VERSION, Rating, RatingRequest};
 use crate::ids::{SessionId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::memory::candidate::Candidate;
+use crate::memory::harvest::SittingContent;
 use crate::memory::summary::Summary;
+use crate::safety;
 use crate::safety::opaque::Opaque;
 use crate::session::decide::SessionStep;
 use crate::session::{DescriptionSource, MemoryMode, Session};
 use crate::store::{DueSession, Record, Refusal, Update};
 use crate::talk::sitting::{self, EndReason};
 use crate::talk::turn::{self, TurnPlan};
-use crate::talk::{StateFields, Talk};
+use crate::talk::{Sitting, StateFields, Talk};
 
 /// What looking back over a conversation has found.
 #[derive(Clone, Debug)]
@@ -44,21 +49,42 @@ impl Engine {
         Ok(sitting::has_expired(talk, now, &self.settings.talk) && !turn::is_open(session, talk, now))
     }
 
-    /// Closes this sitting. `None`: the conversation has changed since it was read; read it again.
+    /// Whether a turn of a conversation runs now.
+    pub async fn is_in_turn(&self, session: &Session) -> Result<bool> {
+        Ok(turn::runs(session, self.tenant.now().await?))
+    }
+
+    /// The messages of an open sitting that its summary and memories may use, oldest first.
+    pub async fn sitting_messages(
+        &self,
+        session: &Session,
+        open: &Sitting,
+        safety: &safety::Settings,
+    ) -> Result<Vec<Event>> {
+        let said = self.said_since(session, open.first, limits::SITTING_MESSAGES_MAX).await?;
+        Ok(sitting::summarisable(open, said, safety))
+    }
+
+    /// Closes this sitting. What it leaves in the memory of its owner is made from `content` and committed with it;
+    /// without content it leaves nothing. `None`: the conversation has changed since it was read; read it again.
     pub async fn close_sitting(
         &self,
         session: &Session,
         talk: &Talk,
         why: EndReason,
-        arc: Option<&str>,
-        summary: Option<&Summary>,
-        records: Vec<Record>,
+        content: Option<SittingContent<'_>>,
     ) -> Result<Option<Talk>> {
+        let Some(open) = &talk.sitting else { return Ok(None) };
         let now = self.tenant.now().await?;
-        let Some(plan) = sitting::end(session, talk, why, arc, summary, records, now)? else {
+        let Harvest { arc, records } = match content {
+            Some(content) => self.harvest(session, open, content, now).await?,
+            None => Harvest::default(),
+        };
+        let summary = content.and_then(|content| content.summary).filter(|_| !open.buffer.emptied);
+        let Some(plan) = sitting::end(session, talk, why, arc.as_deref(), summary, records, now)? else {
             return Ok(None);
         };
-        match self.sessions.commit(change_from_plan(session, &plan)).await {
+        match self.try_commit(change_from_plan(session, &plan)).await {
             Ok(_) => Ok(Some(plan.talk)),
             Err(Refusal::Stale) => Ok(None),
             Err(Refusal::Rejected(error)) => Err(error),
@@ -110,7 +136,7 @@ impl Engine {
     ) -> Result<bool> {
         let opaque = self.opaque().await?;
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (session, mut talk) = self.conversation(actor, Verb::Read, id).await?;
                     let now = self.tenant.now().await?;
@@ -124,7 +150,7 @@ impl Engine {
                     }
                     let incognito = session.details.memory_mode == MemoryMode::Incognito;
                     let rating = Rating {
-                        id: uuid::Uuid::new_v4(),
+                        id: self.ids.unordered(),
                         session_id_opaque: opaque.of(&actor.tenant, session.id.as_str()),
                         user_id_or_null: user.filter(|_| !incognito).map(UserId::stored),
                         recorded_at: now,
@@ -135,11 +161,11 @@ impl Engine {
                         schema_version: RATING_SCHEMA_VERSION,
                     };
                     let change = talk_change(&session, talk).record(Record::AddRating(Box::new(rating)));
-                    Ok(Decided::Change(Box::new(change)))
+                    Ok(Decided::change(change))
                 })
             })
             .await?;
-        Ok(matches!(done, CommandOutcome::Done(_)))
+        Ok(matches!(done, CommandOutcome::Done(..)))
     }
 
     /// Stores what looking back over a conversation found, up to a message. Returns what was written.
@@ -149,24 +175,26 @@ impl Engine {
         id: &SessionId,
         found: LookbackResult,
     ) -> Result<Vec<&'static str>> {
-        let wrote = parking_lot::Mutex::new(Vec::new());
-        self.settle_on(|| {
-            Box::pin(async {
-                let (session, talk) = self.sitting(actor, id).await?;
-                let now = self.tenant.now().await?;
-                if turn::runs(&session, now) {
-                    return Err(Conflict::SessionBusy.into());
-                }
-                if talk.looked_back_to >= found.to {
-                    return Ok(Decided::Nothing(()));
-                }
-                let plan = look_back(&session, &talk, &found)?;
-                *wrote.lock() = plan.1;
-                Ok(Decided::Change(Box::new(change_from_plan(&session, &plan.0))))
+        let done = self
+            .decide_and_commit(|| {
+                Box::pin(async {
+                    let (session, talk) = self.sitting(actor, id).await?;
+                    let now = self.tenant.now().await?;
+                    if turn::runs(&session, now) {
+                        return Err(Conflict::SessionBusy.into());
+                    }
+                    if talk.looked_back_to >= found.to {
+                        return Ok(Decided::Nothing(()));
+                    }
+                    let (plan, wrote) = look_back(&session, &talk, &found)?;
+                    Ok(Decided::Change(Box::new(change_from_plan(&session, &plan)), wrote))
+                })
             })
-        })
-        .await?;
-        Ok(wrote.into_inner())
+            .await?;
+        match done {
+            CommandOutcome::Done(_, wrote) => Ok(wrote),
+            CommandOutcome::Nothing(()) => Ok(Vec::new()),
+        }
     }
 
     /// How this installation names sessions in records that must not lead back to them.
@@ -181,6 +209,12 @@ impl Engine {
     pub async fn silent_sittings(&self, limit: usize) -> Result<Vec<DueSession>> {
         let now = self.tenant.now().await?;
         self.sessions.silent_sittings(now.minus(self.settings.talk.idle_after), limit).await
+    }
+
+    /// Open sittings of all tenants, the longest silent first.
+    pub async fn open_sittings(&self, limit: usize) -> Result<Vec<DueSession>> {
+        let now = self.tenant.now().await?;
+        self.sessions.silent_sittings(now.plus(Duration::from_secs(1)), limit).await
     }
 }
 

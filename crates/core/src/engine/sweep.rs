@@ -83,7 +83,7 @@ impl Engine {
             };
             let mut change = Change::new(due.tenant).part(part);
             change.parts.extend(self.hand_retries_on(&session).await?);
-            match self.carry_out(change).await {
+            match self.try_commit(change).await {
                 Ok(_) => expired += 1,
                 Err(Refusal::Stale) => {}
                 Err(Refusal::Rejected(crate::Error::Conflict(_) | crate::Error::NotFound)) => {}
@@ -114,7 +114,10 @@ impl Engine {
             (Some(plan), _) => change_from_plan(&session, &plan),
             (None, SweepReason::Overdue) => {
                 let pending = self.pending_of(&session).await?;
-                match pending.map(|pending| approval::decide::expire(&session, &pending, now)).transpose()? {
+                match pending
+                    .map(|pending| approval::decide::expire(&session, &pending, now, &*self.ids))
+                    .transpose()?
+                {
                     Some(Some(settled)) => self.settled(&session, settled).await?,
                     Some(None) | None => self.change_for(&session, step).await?,
                 }
@@ -128,7 +131,7 @@ impl Engine {
                 SweepReason::Silent => own.guard.sequence = Some(session.head.last_sequence),
             }
         }
-        match self.carry_out(change).await {
+        match self.try_commit(change).await {
             Ok(_) => Ok(Some(reason)),
             // Another caller changed the session first: it is no longer due, or will be found again.
             Err(Refusal::Stale) => Ok(None),

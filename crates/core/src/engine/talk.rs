@@ -14,14 +14,13 @@ use crate::error::{Conflict, Error, Result};
 use crate::event::{AppendOutcome, Event, NewEvent};
 use crate::ids::{Incarnation, SessionId, TenantId};
 use crate::json::Json;
-use crate::limits;
 use crate::live::Delta;
 use crate::memory::Owner;
 use crate::memory::owner::{TurnSpeaker, memory_owner};
 use crate::session::Session;
 use crate::store::{
-    Change, ChangePart, ClaimChange, CommitResult, DueSession, Fence, Guard, IdemKey, PartTarget, Refusal,
-    Update, Write,
+    Change, ChangePart, ClaimChange, CommitResult, DueSession, Fence, Guard, IdemKey, PartTarget, Update,
+    Write,
 };
 use crate::talk::turn::{
     self, EndFirst, IncomingMessage, MessagePlan, OnBusy, TurnHost, TurnOutcome, TurnPlan,
@@ -98,6 +97,14 @@ impl RunningTurn {
     pub fn owner(&self) -> Owner {
         memory_owner(&self.session, &self.speaker)
     }
+
+    /// The change, to be refused once the turn has lost its claim.
+    fn fenced(&self, mut change: Change) -> Change {
+        if let Some(part) = change.parts.first_mut() {
+            part.guard.fence = Some(Fence { credential: self.hold.credential.clone(), epoch: self.epoch });
+        }
+        change
+    }
 }
 
 /// A turn that took place elsewhere, in spoken words.
@@ -146,9 +153,8 @@ impl Engine {
             check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))?;
         self.check_byte_quota(actor).await?;
         let speaker = TurnSpeaker::of(actor, wish.user.as_deref())?;
-        let planned = parking_lot::Mutex::new(None);
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
                     let now = self.tenant.now().await?;
@@ -170,13 +176,12 @@ impl Engine {
                         };
                     let opened = talk.sitting.is_none();
                     let change = change_from_plan(&session, &plan).keyed(key);
-                    *planned.lock() = Some((session, plan.talk, starts, opened));
-                    Ok(Decided::Change(Box::new(change)))
+                    Ok(Decided::Change(Box::new(change), (session, plan.talk, starts, opened)))
                 })
             })
             .await?;
-        let done = match done {
-            CommandOutcome::Done(done) => done,
+        let (done, (session, talk, starts, opened)) = match done {
+            CommandOutcome::Done(done, planned) => (done, planned),
             CommandOutcome::Nothing(first) => {
                 let message = Arc::new(unkept(id, event));
                 return Ok(PostResult { session: id.clone(), message, fate: PostFate::EndFirst(first) });
@@ -186,8 +191,6 @@ impl Engine {
             let message = self.message_among(actor, id, &replay.sequences).await?;
             return Ok(PostResult { session: id.clone(), message, fate: PostFate::Repeated });
         }
-        let (session, talk, starts, opened) =
-            planned.into_inner().ok_or_else(|| Error::internal("a commit lost its plan"))?;
         let (session, talk, appended) = landed(session, talk, *done)?;
         let message = appended
             .into_iter()
@@ -221,9 +224,8 @@ impl Engine {
         id: &SessionId,
         hold: &TurnHost,
     ) -> Result<Option<NextTurn>> {
-        let planned = parking_lot::Mutex::new(None);
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let Some((session, talk)) = self.sessions.talk(tenant, id).await? else {
                         return Ok(Decided::Nothing(None));
@@ -241,20 +243,18 @@ impl Engine {
                     };
                     let opened = talk.sitting.is_none();
                     let change = change_from_plan(&session, &plan);
-                    *planned.lock() = Some((session, plan.talk, opened, tier, speaker, resume));
-                    Ok(Decided::Change(Box::new(change)))
+                    let planned = (session, plan.talk, opened, tier, speaker, resume);
+                    Ok(Decided::Change(Box::new(change), planned))
                 })
             })
             .await;
-        let done = match done {
-            Ok(CommandOutcome::Done(done)) => done,
+        let (done, (session, talk, opened, tier, speaker, resume)) = match done {
+            Ok(CommandOutcome::Done(done, planned)) => (done, planned),
             Ok(CommandOutcome::Nothing(first)) => return Ok(first.map(NextTurn::EndFirst)),
             // Another node has taken it.
             Err(Error::Conflict(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let (session, talk, opened, tier, speaker, resume) =
-            planned.into_inner().ok_or_else(|| Error::internal("a commit lost its plan"))?;
         let (session, talk, _) = landed(session, talk, *done)?;
         let turn = session.head.turn.map_or(0, |turn| turn.sequence);
         let epoch = session.head.epoch;
@@ -282,36 +282,38 @@ impl Engine {
     pub(super) async fn release_turn(
         &self,
         begun: &RunningTurn,
-        decide: impl Fn(&Session, &Talk) -> Result<Option<TurnPlan>>,
+        decide: impl Fn(&Session, &Talk) -> Result<Option<TurnPlan>> + Sync,
     ) -> Result<Option<FinishedTurn>> {
-        let mut seen = (begun.session.clone(), begun.talk.clone());
-        for round in 0..limits::DECIDE_ROUNDS_MAX {
-            if round > 0 {
-                let found =
-                    self.sessions.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
-                if found.0.head.incarnation != begun.incarnation() || found.0.head.epoch != begun.epoch {
-                    return Err(Conflict::Fenced.into());
-                }
-                seen = found;
-            }
-            let (session, talk) = &seen;
-            let Some(plan) = decide(session, talk)? else { return Ok(None) };
-            let mut change = change_from_plan(session, &plan);
-            if let Some(part) = change.parts.first_mut() {
-                part.guard.fence =
-                    Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch });
-            }
-            match self.sessions.commit(change).await {
-                Ok(done) => {
-                    let (session, talk, appended) = landed(seen.0, plan.talk, done)?;
-                    let events = appended.into_iter().filter_map(new_event).collect();
-                    return Ok(Some(FinishedTurn { events, talk, session }));
-                }
-                Err(Refusal::Stale) => {}
-                Err(Refusal::Rejected(error)) => return Err(error),
-            }
+        let mut known = Some((begun.session.clone(), begun.talk.clone()));
+        let done = self
+            .decide_and_commit(|| {
+                let known = known.take();
+                let decide = &decide;
+                Box::pin(async move {
+                    let (session, talk) = match known {
+                        Some(known) => known,
+                        None => self.running_turn(begun).await?,
+                    };
+                    let Some(plan) = decide(&session, &talk)? else { return Ok(Decided::Nothing(())) };
+                    let change = begun.fenced(change_from_plan(&session, &plan));
+                    Ok(Decided::Change(Box::new(change), (session, plan.talk)))
+                })
+            })
+            .await?;
+        let CommandOutcome::Done(done, (session, talk)) = done else { return Ok(None) };
+        let (session, talk, appended) = landed(session, talk, *done)?;
+        let events = appended.into_iter().filter_map(new_event).collect();
+        Ok(Some(FinishedTurn { events, talk, session }))
+    }
+
+    /// The conversation of a turn as it is now. Fenced if the turn has lost its claim.
+    async fn running_turn(&self, begun: &RunningTurn) -> Result<(Session, Talk)> {
+        let (session, talk) =
+            self.sessions.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
+        if session.head.epoch != begun.epoch || session.head.incarnation != begun.incarnation() {
+            return Err(Conflict::Fenced.into());
         }
-        Err(Conflict::SessionBusy.into())
+        Ok((session, talk))
     }
 
     /// Records a turn that took place elsewhere, unless the open sitting must be ended first. The same key again
@@ -334,7 +336,7 @@ impl Engine {
             check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))?;
         let speaker = TurnSpeaker::of(actor, said.user.as_deref())?;
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
                     let now = self.tenant.now().await?;
@@ -351,7 +353,7 @@ impl Engine {
                     let settings = &self.settings.talk;
                     match turn::record(&session, &talk, asked, outcome.clone(), now, settings)? {
                         MessagePlan::Started(plan) | MessagePlan::Queued(plan) => {
-                            Ok(Decided::Change(Box::new(change_from_plan(&session, &plan).keyed(Some(key)))))
+                            Ok(Decided::change(change_from_plan(&session, &plan).keyed(Some(key))))
                         }
                         MessagePlan::EndFirst(first) => Ok(Decided::Nothing(first)),
                     }
@@ -359,7 +361,7 @@ impl Engine {
             })
             .await;
         let done = match self.or_replayed(actor, Some(key), done).await? {
-            CommandOutcome::Done(done) => done,
+            CommandOutcome::Done(done, ()) => done,
             CommandOutcome::Nothing(first) => return Ok(Err(first)),
         };
         let (sequences, repeated) = match &done.replay {
@@ -391,11 +393,7 @@ impl Engine {
 
     /// Whether the turn was asked to stop, and which messages steer it.
     pub async fn look_at_turn(&self, begun: &RunningTurn) -> Result<(bool, Vec<u64>)> {
-        let (session, talk) =
-            self.sessions.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
-        if session.head.epoch != begun.epoch || session.head.incarnation != begun.incarnation() {
-            return Err(Conflict::Fenced.into());
-        }
+        let (session, talk) = self.running_turn(begun).await?;
         let steering =
             talk.queue.iter().filter(|queued| queued.steers).filter_map(|queued| queued.sequence).collect();
         Ok((session.head.stop_requested, steering))
@@ -403,19 +401,14 @@ impl Engine {
 
     /// Takes steering messages out of the queue: they are part of the turn now.
     pub async fn take_steering(&self, begun: &RunningTurn, taken: &[u64]) -> Result<()> {
-        self.settle_on(|| {
+        self.decide_and_commit(|| {
             Box::pin(async {
                 let (session, mut talk) =
                     self.sessions.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
                 talk.queue
                     .retain(|queued| !queued.sequence.is_some_and(|sequence| taken.contains(&sequence)));
                 talk.took.extend(taken);
-                let mut change = talk_change(&session, talk);
-                if let Some(part) = change.parts.first_mut() {
-                    part.guard.fence =
-                        Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch });
-                }
-                Ok(Decided::<()>::Change(Box::new(change)))
+                Ok(Decided::<()>::change(begun.fenced(talk_change(&session, talk))))
             })
         })
         .await

@@ -61,7 +61,15 @@ impl Engine {
         let (criteria, outside) =
             try_join(self.criteria_of(actor, &task.value), self.agents_outside(actor, &task.value)).await?;
         let writes = self.right_to_write(actor, &task, input.as_ref()).await?;
-        let mut starts = trigger::trigger(&RunOrder { actor, task: &task, input, criteria, writes, now })?;
+        let mut starts = trigger::trigger(&RunOrder {
+            actor,
+            task: &task,
+            input,
+            criteria,
+            writes,
+            now,
+            ids: &*self.ids,
+        })?;
         for start in &mut starts.sessions {
             let agent = start.new.details.agent_slug.as_deref();
             start.new.head.is_external = agent.is_some_and(|agent| outside.iter().any(|one| one == agent));

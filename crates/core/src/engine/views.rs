@@ -138,11 +138,11 @@ impl Engine {
             }
             // A repeat of the call is about the view that the first one made.
             (None, Some(key)) => Uuid::from_bytes(key.scope).to_string().into(),
-            (None, None) => Uuid::now_v7().to_string().into(),
+            (None, None) => self.ids.ordered().to_string().into(),
         };
         let view = View { session_id: Some(session.to_string()), ..wish };
         let secret = self.tenant.installation_key().await?;
-        self.settle_on(|| {
+        self.decide_and_commit(|| {
             let (id, view) = (id.clone(), view.clone());
             Box::pin(async move {
                 if key.is_none()
@@ -158,7 +158,7 @@ impl Engine {
                 let found = self.sessions.session(&actor.tenant, session).await?;
                 let session = found.ok_or_else(|| without_a_claim(actor, Error::NotFound))?;
                 let change = self.publication(actor, &session, epoch, &id, view, &secret).await?;
-                Ok(Decided::Change(Box::new(change.keyed(key))))
+                Ok(Decided::change(change.keyed(key)))
             })
         })
         .await?;
@@ -243,7 +243,7 @@ impl Engine {
             return Err(Error::invalid("user_id", "must be an active owner or member of this tenant"));
         }
         let now = self.tenant.now().await?;
-        let drawn = Uuid::now_v7();
+        let drawn = self.ids.ordered();
         let share = Share {
             id: drawn.to_string(),
             tenant: actor.tenant.clone(),
@@ -300,7 +300,7 @@ impl Engine {
         let (who, cookie) = match admitted {
             Admission::As(who) => (Some(who), None),
             Admission::Anyone => {
-                let who = Respondent::cookie(crate::ids::random_hex::<16>());
+                let who = Respondent::cookie(self.ids.hex());
                 let cookie = clearance(secret, &actor.tenant, &view, who.clone(), false, now);
                 (Some(who), Some(cookie))
             }
@@ -335,12 +335,12 @@ impl Engine {
         let now = self.tenant.now().await?;
         decide::check_open(&view.value, &self.session_of(&actor.tenant, &view).await?, now)?;
         let entity = self.lead_id(&actor.tenant, &secret, lead).await?;
-        self.settle_on(|| {
+        self.decide_and_commit(|| {
             Box::pin(async {
                 let Some(record) = self.new_lead(&actor.tenant, &entity, lead).await? else {
                     return Ok(Decided::Nothing(()));
                 };
-                Ok(Decided::Change(Box::new(Change::new(actor.tenant.clone()).record(record))))
+                Ok(Decided::change(Change::new(actor.tenant.clone()).record(record)))
             })
         })
         .await?;
@@ -360,11 +360,10 @@ impl Engine {
         let secret = self.tenant.installation_key().await?;
         // A stranger without a cookie gets a name once, before the first round. Under an idempotency key the name
         // follows from the key and from what is answered, so a repeat of the request finds its own answer.
-        let stranger = key.map_or_else(crate::ids::random_hex::<16>, |key| respondent::stranger_name(&key));
+        let stranger = key.map_or_else(|| self.ids.hex(), |key| respondent::stranger_name(&key));
         let stranger = &Respondent::cookie(stranger);
-        let found = parking_lot::Mutex::new(None);
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let view = self.found_view(actor, id).await?;
                     let now = self.tenant.now().await?;
@@ -393,8 +392,6 @@ impl Engine {
                     let sets_cookie = sets_cookie && !(is_stranger && before.is_some());
                     let cookie =
                         sets_cookie.then(|| clearance(&secret, &actor.tenant, &view, who.clone(), true, now));
-                    let sequence = before.as_ref().map(|before| before.sequence);
-                    *found.lock() = Some((who.clone(), sequence, cookie));
                     let name = who.answer_name(&secret, &actor.tenant, &view.id);
                     let submit = SubmitRequest {
                         respondent: &who,
@@ -404,32 +401,28 @@ impl Engine {
                     };
                     let asked = self.pending_of(&session).await?;
                     let taken = match decide::submit(&view, &session, asked.as_ref(), submit, now)? {
-                        SubmitOutcome::Stands => return Ok(Decided::Nothing(())),
+                        SubmitOutcome::Stands => {
+                            let sequence = before.map(|before| before.sequence);
+                            return Ok(Decided::Nothing((who, sequence, cookie)));
+                        }
                         SubmitOutcome::Taken(taken) => *taken,
                     };
                     let mut change = self.change_for(&session, taken.step).await?;
                     change.records.extend(taken.record);
                     change.records.extend(lead);
-                    Ok(Decided::Change(Box::new(change)))
+                    Ok(Decided::Change(Box::new(change), (who, cookie)))
                 })
             })
             .await?;
-        let Some((respondent, before, cookie)) = found.into_inner() else {
-            return Err(Error::internal("nobody has answered"));
-        };
-        let now = match &done {
-            CommandOutcome::Nothing(()) => before,
-            CommandOutcome::Done(done) => {
-                done.parts.first().and_then(|part| part.appended.first()).map(AppendOutcome::sequence)
+        let (respondent, sequence, cookie, repeated) = match done {
+            CommandOutcome::Nothing((who, sequence, cookie)) => (who, sequence, cookie, true),
+            CommandOutcome::Done(done, (who, cookie)) => {
+                let first = done.parts.first().and_then(|part| part.appended.first());
+                (who, first.map(AppendOutcome::sequence), cookie, false)
             }
         };
-        let sequence = now.ok_or_else(|| Error::internal("an answer has no place"))?;
-        Ok(SubmitResult {
-            respondent,
-            sequence,
-            repeated: matches!(done, CommandOutcome::Nothing(())),
-            cookie,
-        })
+        let sequence = sequence.ok_or_else(|| Error::internal("an answer has no place"))?;
+        Ok(SubmitResult { respondent, sequence, repeated, cookie })
     }
 
     /// The answers to a view, oldest first.

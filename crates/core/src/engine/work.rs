@@ -8,7 +8,7 @@ use futures_util::future::try_join;
 use smallvec::smallvec;
 
 use super::log::check_batch;
-use super::{Decided, DraftEvent, Engine};
+use super::{CommandOutcome, Decided, DraftEvent, Engine};
 use crate::access::{self, Actor, Role, Verb};
 use crate::definitions::{Agent, DefinitionKind, Entity, StoredDefinition};
 use crate::error::{Conflict, Error, Result};
@@ -48,8 +48,7 @@ impl Engine {
         let Session { tenant, details, .. } = &claimed.session;
         let mut brief = Brief { run: Run::of(&claimed.session), agent, ..Brief::default() };
         if let (Some(slug), None) = (&details.agent_slug, &brief.agent) {
-            let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
-            brief.agent = doc.as_ref().map(StoredDefinition::of).transpose()?;
+            brief.agent = self.agent_named(tenant, slug).await?;
         }
         brief.answers = self.handed(&claimed.session, claimed.epoch, &brief.run).await?;
         if let Some(id) = &details.entity_id {
@@ -198,13 +197,13 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
-        let seen = parking_lot::Mutex::new(words.as_ref().map(|words| words.seen.clone()));
-        // What the worker is told when its result has to be repaired: the claim stays its own.
-        let complaints = parking_lot::Mutex::new(Vec::new());
+        let words = words.as_ref();
+        let mut known = words.map(|words| words.seen.clone());
+        let how = &how;
         let done = self
-            .settle_on(|| {
-                Box::pin(async {
-                    let known = seen.lock().take();
+            .decide_and_commit(|| {
+                let known = known.take();
+                Box::pin(async move {
                     let holds = |session: &Session, now| session.head.holds(&actor.credential, epoch, now);
                     let read = || self.sessions.session(&actor.tenant, id);
                     let (session, now) = match known {
@@ -219,7 +218,7 @@ impl Engine {
                     if !holds(&session, now) {
                         return Err(Conflict::Fenced.into());
                     }
-                    let how = match &words {
+                    let how = match words {
                         Some(_) if session.head.stop_requested => how.clone().stopped(),
                         _ => how.clone(),
                     };
@@ -227,35 +226,35 @@ impl Engine {
                     json_schema::prepare(Run::contract_schema(&session).iter().chain(&how.question_schema()))
                         .await;
                     let (mut ended, written) = self.ended(&session, how, now).await?;
-                    if let Some(words) = &words {
+                    if let Some(words) = words {
                         ended.step.events.splice(0..0, words.events.iter().cloned());
                     }
                     let mut change = self.change_for(&session, ended.step).await?;
                     change.records.extend(written);
                     if let Some(own) = change.parts.first_mut() {
                         own.guard.fence = Some(fence(actor, epoch));
-                        own.guard.append = words.as_ref().map(|words| words.rule.clone());
+                        own.guard.append = words.map(|words| words.rule.clone());
                     }
+                    // With complaints the worker keeps its claim and repairs its result: the same request may come
+                    // again with another one.
                     if ended.complaints.is_empty() {
                         change.key = key;
-                    } else {
-                        *complaints.lock() = ended.complaints;
                     }
-                    Ok(Decided::<()>::Change(Box::new(change)))
+                    Ok(Decided::<(), _>::Change(Box::new(change), ended.complaints))
                 })
             })
             .await;
-        self.or_replayed(actor, key, done).await?;
-        let complaints = complaints.into_inner();
-        if !complaints.is_empty() {
-            return Err(Error::OutputInvalid { complaints });
+        match self.or_replayed(actor, key, done).await? {
+            CommandOutcome::Done(_, complaints) if !complaints.is_empty() => {
+                Err(Error::OutputInvalid { complaints })
+            }
+            CommandOutcome::Nothing(()) | CommandOutcome::Done(..) => Ok(()),
         }
-        Ok(())
     }
 
     /// How a run ends, and its entity records. A result that may not be written counts as one that does not fit.
     async fn ended(&self, session: &Session, how: Settle, now: Timestamp) -> Result<(RunEnd, Vec<Record>)> {
-        let ended = work::decide::settle(session, how, self.settings.attempts_max, now)?;
+        let ended = work::decide::settle(session, how, self.settings.attempts_max, now, &*self.ids)?;
         match self.written_by(session, ended.write_back.as_ref(), &ended.step).await {
             Ok(written) => Ok((ended, written)),
             Err(Error::OutputInvalid { complaints }) => {

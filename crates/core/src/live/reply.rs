@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_late_reader_gets_the_text_so_far_and_then_only_what_is_new() {
         let replies = Replies::default();
-        let incarnation = Incarnation::generate();
+        let incarnation = Incarnation::drawn(&crate::ids::RandomIds);
         let delta = |offset, text: &str| Delta { incarnation, epoch: 1, offset, text: text.into() };
         replies.add(&delta(0, "Hel"));
         replies.add(&delta(3, "lo"));
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn another_run_starts_the_reply_anew() {
         let replies = Replies::default();
-        let incarnation = Incarnation::generate();
+        let incarnation = Incarnation::drawn(&crate::ids::RandomIds);
         replies.add(&Delta { incarnation, epoch: 1, offset: 0, text: "old".into() });
         let mut seen = ReplyPosition::default();
         replies.since(incarnation, &mut seen);

@@ -9,13 +9,14 @@
 //!
 //! A turn goes through [`command`] and [`control`] (is this said to the memory?), [`recall`] (what belongs in the
 //! prompt?) and [`extract`] (what might be worth keeping?); candidates wait in a [`candidate::Buffer`] until the
-//! sitting ends, when [`promote`], [`reconcile`] and [`summary`] decide on them.
+//! sitting ends, when [`promote`], [`reconcile`] and [`summary`] decide on them and [`harvest`] makes the sitting's arc.
 
 pub mod candidate;
 pub mod command;
 pub mod control;
 pub mod extract;
 mod forms;
+pub mod harvest;
 pub mod owner;
 pub mod phrase;
 mod profile;

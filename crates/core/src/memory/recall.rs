@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::phrase::{Phrases, TextWords};
 use super::words::{self, WordSet};
-use super::{Memory, ProfileRule, clip};
+use super::{Memory, Profile, ProfileRule, clip};
 use crate::limits;
 use crate::time::Timestamp;
 
@@ -81,6 +81,19 @@ const RRF_K: f32 = 60.0;
 /// Whether a text matches a query by its words.
 pub fn is_hit(query: &WordSet, text: &WordSet) -> bool {
     !query.is_empty() && words::overlap(query, text) >= HIT_OVERLAP_MIN
+}
+
+/// The rules for a spoken conversation, within the characters that it is given.
+pub fn voice_rules(profile: &Profile) -> String {
+    let picked = RecalledMemories { rules: profile.rules.clone(), ..RecalledMemories::default() };
+    let mut text = picked.text(limits::VOICE_MEMORY_CHARS_MAX);
+    if !profile.recall_enabled && !text.is_empty() {
+        let note = "\nDo not bring up the past unless the person does.";
+        if text.chars().count() + note.chars().count() <= limits::VOICE_MEMORY_CHARS_MAX {
+            text.push_str(note);
+        }
+    }
+    text
 }
 
 /// The hits of a query by words, the best first, and the latest first among equals.

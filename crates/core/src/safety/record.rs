@@ -10,6 +10,7 @@ use super::codes::{
     ResponsePath, ResponseStyle,
 };
 use super::opaque::OpaqueId;
+use super::response::Response;
 use super::{Crisis, Level};
 use crate::feedback::retention_cutoff;
 use crate::ids::{UserId, optional_user_id};
@@ -73,6 +74,15 @@ impl CrisisRecord {
             retention_extended_until: None,
             retention_extended_reason_code: None,
         }
+    }
+
+    /// The same record after the response was given.
+    #[must_use]
+    pub fn answered_with(mut self, response: &Response) -> Self {
+        self.response_node_completed = true;
+        self.resource_lookup_status = response.resources.status;
+        self.resource_count = u32::try_from(response.resources.places.len()).unwrap_or(u32::MAX);
+        self
     }
 
     /// Holds the record at least until this date; a hold is never shortened.

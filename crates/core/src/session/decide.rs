@@ -14,11 +14,10 @@ use crate::approval;
 use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
-use crate::ids::{Incarnation, SessionId, UserId, check_name, check_text};
+use crate::ids::{IdSource, Incarnation, SessionId, UserId, check_name, check_text};
 use crate::json::Json;
 use crate::limits;
 use crate::store::{ClaimChange, Fork, NewSession, Record, Update};
-use crate::time::Timestamp;
 use crate::work::queueing::{QueueCause, check_may_queue};
 use crate::work::run::Run;
 
@@ -71,7 +70,7 @@ pub struct SourceWish {
 }
 
 /// The new session, where the caller's id does not exist yet.
-pub fn open(actor: &Actor, id: SessionId, wish: OpenSession) -> Result<NewSession> {
+pub fn open(actor: &Actor, id: SessionId, wish: OpenSession, ids: &dyn IdSource) -> Result<NewSession> {
     let session_type =
         wish.session_type.ok_or_else(|| Error::invalid("session_type", "is required for a new session"))?;
     check_id_is_free_to_choose(actor, &id)?;
@@ -114,7 +113,7 @@ pub fn open(actor: &Actor, id: SessionId, wish: OpenSession) -> Result<NewSessio
     }
     let participants = participants_of(&wish.participants, actor.user.as_ref())?;
     let parent_id = wish.parent_id.as_deref().map(SessionId::parse).transpose()?;
-    let mut head = blank_head(session_type, status, actor.user.clone());
+    let mut head = Head::blank(Incarnation::drawn(ids), session_type, status, actor.user.clone());
     head.is_talk = is_talk;
     head.is_group = source.is_group();
     head.priority = priority;
@@ -131,7 +130,7 @@ pub fn open(actor: &Actor, id: SessionId, wish: OpenSession) -> Result<NewSessio
             input: wish.input,
             metadata,
             memory_mode: wish.memory_mode.unwrap_or(MemoryMode::Local),
-            ..blank_details(source)
+            ..Details::blank(source)
         },
         participants,
         fork_of: None,
@@ -362,19 +361,20 @@ pub fn status_change(from: Status, to: Status, reason: Option<&str>) -> Result<N
 }
 
 /// A new session that does the work of a failing one again.
-pub fn retry(actor: &Actor, session: &Session) -> Result<NewSession> {
+pub fn retry(actor: &Actor, session: &Session, ids: &dyn IdSource) -> Result<NewSession> {
     let head = &session.head;
     if !head.status.is_failing() {
         return Err(Conflict::NotRetried { status: head.status }.into());
     }
-    let mut fresh = blank_head(head.session_type, Status::Pending, head.holder.clone());
+    let mut fresh =
+        Head::blank(Incarnation::drawn(ids), head.session_type, Status::Pending, head.holder.clone());
     fresh.is_external = head.is_external;
     fresh.is_group = head.is_group;
     fresh.priority = head.priority;
     let old = &session.details;
     let run = old.run.as_ref().map(|_| Run::of(session).afresh().to_json()).transpose()?;
     Ok(NewSession {
-        id: SessionId::generate(),
+        id: SessionId::drawn(ids),
         head: fresh,
         details: Details {
             run,
@@ -386,7 +386,7 @@ pub fn retry(actor: &Actor, session: &Session) -> Result<NewSession> {
             input: old.input.clone(),
             metadata: old.metadata.clone(),
             memory_mode: old.memory_mode,
-            ..blank_details(SessionSource::direct(actor.surface, false))
+            ..Details::blank(SessionSource::direct(actor.surface, false))
         },
         participants: session.participants.clone(),
         fork_of: None,
@@ -394,21 +394,21 @@ pub fn retry(actor: &Actor, session: &Session) -> Result<NewSession> {
 }
 
 /// A new session that shares another's log up to a sequence.
-pub fn fork(actor: &Actor, session: &Session, at_sequence: u64) -> Result<NewSession> {
+pub fn fork(actor: &Actor, session: &Session, at_sequence: u64, ids: &dyn IdSource) -> Result<NewSession> {
     if at_sequence == 0 || at_sequence > session.head.last_sequence {
         let message = format!("must be 1 to {}", session.head.last_sequence);
         return Err(Error::invalid("at_sequence", message));
     }
     let head = &session.head;
     let status = if head.is_talk { Status::Idle } else { Status::Draft };
-    let mut fresh = blank_head(head.session_type, status, actor.user.clone());
+    let mut fresh = Head::blank(Incarnation::drawn(ids), head.session_type, status, actor.user.clone());
     fresh.is_talk = head.is_talk;
     fresh.is_external = head.is_external;
     fresh.last_sequence = at_sequence;
     fresh.described = session.details.description.is_some();
     let old = &session.details;
     Ok(NewSession {
-        id: SessionId::generate(),
+        id: SessionId::drawn(ids),
         head: fresh,
         details: Details {
             agent_slug: old.agent_slug.clone(),
@@ -418,7 +418,7 @@ pub fn fork(actor: &Actor, session: &Session, at_sequence: u64) -> Result<NewSes
             description_source: old.description_source,
             input: old.input.clone(),
             memory_mode: old.memory_mode,
-            ..blank_details(SessionSource::direct(actor.surface, false))
+            ..Details::blank(SessionSource::direct(actor.surface, false))
         },
         participants: participants_of(&[], actor.user.as_ref())?,
         fork_of: Some(Fork { session: session.id.clone(), incarnation: head.incarnation, at_sequence }),
@@ -557,64 +557,6 @@ fn participants_of(names: &[String], holder: Option<&UserId>) -> Result<Vec<User
     users.sort_unstable();
     users.dedup();
     Ok(users)
-}
-
-pub(crate) fn blank_head(session_type: SessionType, status: Status, holder: Option<UserId>) -> Head {
-    Head {
-        incarnation: Incarnation::generate(),
-        session_type,
-        is_talk: false,
-        is_bridge: false,
-        is_external: false,
-        is_group: false,
-        holder,
-        status,
-        inactive: false,
-        version: 1,
-        last_sequence: 0,
-        last_at: Timestamp::default(),
-        message_count: 0,
-        bytes: 0,
-        turn_count: 0,
-        turn: None,
-        preview: None,
-        described: false,
-        claim: None,
-        epoch: 0,
-        attempts: 0,
-        stop_requested: false,
-        priority: 0,
-        deadline_at: None,
-    }
-}
-
-pub(crate) fn blank_details(source: SessionSource) -> Details {
-    Details {
-        source,
-        metadata: Json::empty_object(),
-        task_id: None,
-        agent_slug: None,
-        entity_id: None,
-        parent_id: None,
-        root_id: None,
-        retry_of: None,
-        title: None,
-        description: None,
-        description_source: None,
-        working_memory: None,
-        input: None,
-        draft_values: None,
-        run: None,
-        result: None,
-        usage: None,
-        error_message: None,
-        end_reason: None,
-        memory_mode: MemoryMode::Local,
-        is_anonymous: false,
-        created_at: Timestamp::default(),
-        started_at: None,
-        completed_at: None,
-    }
 }
 
 #[cfg(test)]

@@ -100,6 +100,41 @@ pub struct Details {
 }
 
 impl Head {
+    /// The head of a session that has just begun.
+    pub fn blank(
+        incarnation: Incarnation,
+        session_type: SessionType,
+        status: Status,
+        holder: Option<UserId>,
+    ) -> Self {
+        Self {
+            incarnation,
+            session_type,
+            is_talk: false,
+            is_bridge: false,
+            is_external: false,
+            is_group: false,
+            holder,
+            status,
+            inactive: false,
+            version: 1,
+            last_sequence: 0,
+            last_at: Timestamp::default(),
+            message_count: 0,
+            bytes: 0,
+            turn_count: 0,
+            turn: None,
+            preview: None,
+            described: false,
+            claim: None,
+            epoch: 0,
+            attempts: 0,
+            stop_requested: false,
+            priority: 0,
+            deadline_at: None,
+        }
+    }
+
     /// The deadline of a session in this status, counted from now. Sessions with a claim have their lease instead.
     pub fn deadline_in(&self, status: Status) -> Option<Duration> {
         match status {
@@ -137,6 +172,38 @@ impl Head {
                 .claim
                 .as_ref()
                 .is_some_and(|claim| claim.credential == *credential && claim.lease_until > now)
+    }
+}
+
+impl Details {
+    /// Details that say nothing but where the session comes from.
+    pub fn blank(source: SessionSource) -> Self {
+        Self {
+            source,
+            metadata: Json::empty_object(),
+            task_id: None,
+            agent_slug: None,
+            entity_id: None,
+            parent_id: None,
+            root_id: None,
+            retry_of: None,
+            title: None,
+            description: None,
+            description_source: None,
+            working_memory: None,
+            input: None,
+            draft_values: None,
+            run: None,
+            result: None,
+            usage: None,
+            error_message: None,
+            end_reason: None,
+            memory_mode: MemoryMode::Local,
+            is_anonymous: false,
+            created_at: Timestamp::default(),
+            started_at: None,
+            completed_at: None,
+        }
     }
 }
 

@@ -2,17 +2,19 @@
 //!
 //! Owns the row that a talk session has beside its own ([`Talk`]), the reducers ([`state`]) and the pure decisions:
 //! what a message does ([`turn`]), how a turn waits for a person's approval ([`pause`]), and how a sitting opens and
-//! ends ([`sitting`]). Refuses to know what is said: models, recall and safety are above and beside it.
+//! ends ([`sitting`]), and what a turn is given of a memory ([`turn_memory`]). Refuses to know what is said: models, recall and safety are above and beside it.
 //!
 //! A turn holds its session by a claim like any worker's, with an epoch and a lease, so a process that dies in the
 //! middle of one loses the right to end it, and another node goes on.
 
 pub mod exercise;
 pub mod pause;
+mod records;
 pub mod sitting;
 pub mod state;
 mod store;
 pub mod turn;
+pub mod turn_memory;
 
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ use crate::memory::candidate::{Buffer, Candidate};
 use crate::memory::owner::TurnSpeaker;
 use crate::time::Timestamp;
 
+pub use records::TurnRecords;
 pub use state::StateFields;
 pub use store::TalkStore;
 

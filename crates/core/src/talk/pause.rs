@@ -14,6 +14,7 @@ use crate::approval::safety_gate::GateVerdict;
 use crate::approval::{ApprovalKind, ApprovalState};
 use crate::error::Result;
 use crate::event::{EventType, NewEvent};
+use crate::ids::IdSource;
 use crate::json::Json;
 use crate::memory::owner::TurnSpeaker;
 use crate::session::decide::{SessionStep, move_to};
@@ -121,6 +122,7 @@ pub fn pause(
     asking: TurnApproval,
     now: Timestamp,
     settings: &Settings,
+    ids: &dyn IdSource,
 ) -> Result<TurnPlan> {
     check_asked(ApprovalKind::Tool, &asking.call)?;
     let mut run = Run::of(session);
@@ -128,7 +130,7 @@ pub fn pause(
     let mut step = move_to(session, Status::AwaitingTool, Authority::ClaimHolder, Some("confirmation"))?;
     let question =
         ApprovalQuestion { kind: ApprovalKind::Tool, staged: asking.call, verdict: GateVerdict::default() };
-    let (mut approval, mut event) = ask(&session.id, None, &mut run, question, now)?;
+    let (mut approval, mut event) = ask(&session.id, None, &mut run, question, now, ids)?;
     approval.expires_at = Some(now.plus(settings.confirm_within));
     event.content = Some(text(&asking.summary)?);
     let moved = std::mem::take(&mut step.events);

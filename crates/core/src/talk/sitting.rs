@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 
 use super::turn::{self, TurnPlan};
-use super::{EndedSitting, Settings, StateFields, Talk};
+use super::{EndedSitting, Settings, Sitting, StateFields, Talk};
 use crate::error::{Conflict, Result};
-use crate::event::{EventType, NewEvent};
+use crate::event::{Event, EventType, NewEvent};
 use crate::json::Json;
 use crate::memory::summary::Summary;
+use crate::safety::{self, Level};
 use crate::session::Session;
 use crate::session::decide::SessionStep;
 use crate::store::{Record, Update};
@@ -59,6 +60,32 @@ pub fn session_memory(told: &Summary) -> Value {
         "active_concerns": told.themes,
         "open_loops": told.open_loops,
     })
+}
+
+/// The messages of a sitting that its summary and memories may use. Messages with a crisis level and the answers to them
+/// are left out; each message is checked against the lexicon again, because spoken turns are recorded without noting
+/// their sequence. If the sitting uses one person's memory, messages of others that wait for their own turn are left out
+/// as well.
+pub fn summarisable(open: &Sitting, said: Vec<Event>, safety: &safety::Settings) -> Vec<Event> {
+    let person = open.owner.user_id();
+    let is_theirs = |event: &Event| match (&person, event.author.as_deref()) {
+        (Some(person), Some(author)) => author == person.as_str(),
+        _ => true,
+    };
+    let is_grave = |event: &Event| {
+        open.crisis_turns.contains(&event.sequence)
+            || event.text().is_some_and(|text| safety::check(&text, safety, None).level > Level::Calm)
+    };
+    let said: Vec<Event> = said.into_iter().filter(is_theirs).collect();
+    let grave: Vec<u64> = said
+        .iter()
+        .filter(|event| event.kind.as_str() == "user.message" && is_grave(event))
+        .map(|event| event.sequence)
+        .collect();
+    let is_of_one = |event: &Event| {
+        grave.contains(&event.sequence) || event.turn.is_some_and(|turn| grave.contains(&turn))
+    };
+    said.into_iter().filter(|event| !is_of_one(event)).collect()
 }
 
 /// Closes the open sitting, with the records made from it. `None` when there is none.

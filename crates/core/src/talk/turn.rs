@@ -7,7 +7,7 @@ use serde_json::json;
 use super::pause::{self, AbandonReason};
 use super::sitting::{EndReason, forgotten_between_sittings};
 use super::state::{self, StateFields};
-use super::{Liveness, QueuedMessage, Settings, Sitting, Talk, Tier, sitting};
+use super::{Liveness, QueuedMessage, Settings, Sitting, Talk, Tier, TurnRecords, sitting};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
 use crate::ids::CredentialId;
@@ -19,7 +19,7 @@ use crate::memory::owner::{TurnSpeaker, memory_owner};
 use crate::session::decide::{SessionStep, move_to};
 use crate::session::status::Authority;
 use crate::session::{Session, Status};
-use crate::store::{ClaimChange, Record, Update};
+use crate::store::{ClaimChange, Update};
 use crate::time::Timestamp;
 
 /// What to do with a message that comes while a turn runs.
@@ -111,7 +111,7 @@ pub struct TurnOutcome {
     pub change: StateFields,
     pub buffer: Buffer,
     pub crisis: u8,
-    pub records: Vec<Record>,
+    pub records: TurnRecords,
     pub usage: Option<Json>,
 }
 
@@ -260,7 +260,7 @@ pub fn finish(session: &Session, talk: &Talk, outcome: TurnOutcome) -> Result<Tu
     let mut step = move_to(session, Status::Idle, Authority::ClaimHolder, reason_of(outcome.kind))?;
     let moved = std::mem::take(&mut step.events);
     step.events = outcome.events.into_iter().chain([closing]).chain(moved).collect();
-    step.records = outcome.records;
+    step.records = outcome.records.into_records();
     step.update.usage = outcome.usage;
     Ok(TurnPlan { step, talk })
 }
@@ -297,7 +297,11 @@ pub fn record(
     update.inactive = session.head.inactive.then_some(false);
     join(session, &asked.speaker, &mut update);
     let events = dead.into_iter().chain(opening).chain([asked.event]).chain(outcome.events).chain([closing]);
-    let step = SessionStep { events: events.collect(), records: outcome.records, ..SessionStep::of(update) };
+    let step = SessionStep {
+        events: events.collect(),
+        records: outcome.records.into_records(),
+        ..SessionStep::of(update)
+    };
     Ok(MessagePlan::Started(Box::new(TurnPlan { step, talk: after })))
 }
 

@@ -11,7 +11,7 @@ use crate::approval::decide::ApprovalQuestion;
 use crate::approval::safety_gate::{GateVerdict, evaluate_safety_gate};
 use crate::error::{Error, Result};
 use crate::event::{AppendOutcome, Event, EventType, NewEvent, advance};
-use crate::ids::{SessionId, check_name, check_text};
+use crate::ids::{IdSource, SessionId, check_name, check_text};
 use crate::json::Json;
 use crate::limits;
 use crate::session::decide::{SessionStep, move_to, status_change};
@@ -107,9 +107,15 @@ impl From<SessionStep> for RunEnd {
 
 /// Ends a run as its worker wants, unless it was asked to stop meanwhile. The answers that it was handed are
 /// consumed, unless the work is to be done again.
-pub fn settle(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<RunEnd> {
+pub fn settle(
+    session: &Session,
+    settle: Settle,
+    attempts_max: u32,
+    now: Timestamp,
+    ids: &dyn IdSource,
+) -> Result<RunEnd> {
     let again = matches!(settle, Settle::Fail { .. });
-    let ended = end(session, settle, attempts_max, now)?;
+    let ended = end(session, settle, attempts_max, now, ids)?;
     let done_again = again && ended.step.update.status == Some(Status::Pending);
     if done_again { Ok(ended) } else { cross_out_answers(session, ended) }
 }
@@ -133,7 +139,13 @@ pub fn unwritable(session: &Session, ended: &RunEnd, complaints: Vec<String>) ->
     cross_out_answers(session, refused)
 }
 
-fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<RunEnd> {
+fn end(
+    session: &Session,
+    settle: Settle,
+    attempts_max: u32,
+    now: Timestamp,
+    ids: &dyn IdSource,
+) -> Result<RunEnd> {
     let head = &session.head;
     match settle {
         Settle::Complete { result, text, usage } => {
@@ -146,7 +158,7 @@ fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> 
             let mut ended = if head.is_talk {
                 move_to(session, Status::Idle, Authority::ClaimHolder, None)?.into()
             } else {
-                complete(session, result.as_ref(), text.as_deref(), now)?
+                complete(session, result.as_ref(), text.as_deref(), now, ids)?
             };
             if ended.complaints.is_empty() {
                 if let Some(message) = message {
@@ -182,7 +194,7 @@ fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> 
             let mut step = if head.stop_requested {
                 stopped(session, Authority::ClaimHolder)?
             } else {
-                yielded(session, pause, now)?
+                yielded(session, pause, now, ids)?
             };
             step.update.usage = added_up(session.details.usage.as_ref(), usage)?;
             Ok(step.into())
@@ -191,7 +203,13 @@ fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> 
 }
 
 /// A run says that it is done: it completes if its contract is kept and no person has to review it first.
-fn complete(session: &Session, result: Option<&Json>, text: Option<&str>, now: Timestamp) -> Result<RunEnd> {
+fn complete(
+    session: &Session,
+    result: Option<&Json>,
+    text: Option<&str>,
+    now: Timestamp,
+    ids: &dyn IdSource,
+) -> Result<RunEnd> {
     let mut run = Run::of(session);
     let done = |run: Run, write_back: Option<Json>| -> Result<RunEnd> {
         let mut step = move_to(session, Status::Completed, Authority::ClaimHolder, None)?;
@@ -227,7 +245,7 @@ fn complete(session: &Session, result: Option<&Json>, text: Option<&str>, now: T
     let verdict = if run.criteria.is_empty() { GateVerdict::default() } else { verdict };
     let question = ApprovalQuestion { kind: approval::ApprovalKind::Output, staged, verdict };
     let mut step = move_to(session, Status::WaitingHuman, Authority::ClaimHolder, Some("approval"))?;
-    ask_for(session, run, question, now, &mut step)?;
+    ask_for(session, run, question, now, ids, &mut step)?;
     Ok(step.into())
 }
 
@@ -245,7 +263,7 @@ fn unfit(session: &Session, mut run: Run, complaints: Vec<String>) -> Result<Run
     Ok(RunEnd { step, write_back: None, complaints })
 }
 
-fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<SessionStep> {
+fn yielded(session: &Session, pause: Pause, now: Timestamp, ids: &dyn IdSource) -> Result<SessionStep> {
     let (to, kind, asked) = match pause {
         Pause::Tool { call } => (Status::AwaitingTool, approval::ApprovalKind::Tool, call),
         Pause::Human { question } => (Status::WaitingHuman, approval::ApprovalKind::Question, question),
@@ -253,7 +271,7 @@ fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<SessionSte
             (Status::WaitingHuman, approval::ApprovalKind::Question, Some(question))
         }
         Pause::View { question, answer: Some(answer) } => {
-            return answered_before(session, question, *answer, now);
+            return answered_before(session, question, *answer, now, ids);
         }
         Pause::Idle => return move_to(session, Status::Idle, Authority::ClaimHolder, Some("yielded")),
     };
@@ -266,7 +284,7 @@ fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<SessionSte
         run.assigned_to = session.head.holder.as_ref().map(ToString::to_string);
     }
     let question = ApprovalQuestion { kind, staged: asked, verdict: GateVerdict::default() };
-    ask_for(session, run, question, now, &mut step)?;
+    ask_for(session, run, question, now, ids, &mut step)?;
     Ok(step)
 }
 
@@ -277,6 +295,7 @@ fn answered_before(
     question: Json,
     answer: ViewAnswer,
     now: Timestamp,
+    ids: &dyn IdSource,
 ) -> Result<SessionStep> {
     check_asked(approval::ApprovalKind::Question, &question)?;
     let mut step = move_to(session, Status::Pending, Authority::ClaimHolder, Some("answered"))?;
@@ -291,7 +310,7 @@ fn answered_before(
         verdict: GateVerdict::default(),
     };
     let (mut asked, event) =
-        approval::decide::ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now)?;
+        approval::decide::ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now, ids)?;
     asked.state = approval::ApprovalState::Approved;
     asked.decided_by = Some(answer.respondent.author().into());
     asked.decided_at = Some(now);
@@ -345,11 +364,12 @@ fn ask_for(
     mut run: Run,
     question: ApprovalQuestion,
     now: Timestamp,
+    ids: &dyn IdSource,
     step: &mut SessionStep,
 ) -> Result<()> {
     step.update.deadline = Some(approval::decide::waits_for(question.kind, &run));
     let (approval, event) =
-        approval::decide::ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now)?;
+        approval::decide::ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now, ids)?;
     step.events.push(event);
     step.records.push(Record::AddApproval(Box::new(approval)));
     step.update.run = Some(run.to_json()?);
@@ -462,6 +482,7 @@ fn agent_message(text: &str) -> Result<NewEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::RandomIds;
     use crate::session::decide::tests::session_in;
     use crate::view::UnreadAnswer;
 
@@ -553,7 +574,7 @@ mod tests {
         for (how, crosses_out) in
             [(done, true), (idle, true), (asks, true), (fail(false), true), (fail(true), false)]
         {
-            let ended = settle(&session, how.clone(), 3, NOW).unwrap();
+            let ended = settle(&session, how.clone(), 3, NOW, &RandomIds).unwrap();
             let left = ended.step.update.run.map_or_else(|| run.clone(), |run| run.read().unwrap());
             let expected: &[&str] = if crosses_out { &["during"] } else { &["a", "b", "during"] };
             assert_eq!(names(&left), expected, "{how:?}");
@@ -581,7 +602,7 @@ mod tests {
             (1, true, pause(Pause::Idle), Status::Abandoned),
         ];
         for (attempts, stop, how, to) in table {
-            let step = settle(&claimed(attempts, stop), how.clone(), 3, NOW).unwrap().step;
+            let step = settle(&claimed(attempts, stop), how.clone(), 3, NOW, &RandomIds).unwrap().step;
             assert_eq!(step.update.status, Some(to), "{how:?}");
             assert_eq!(step.update.claim, Some(crate::store::ClaimChange::Release), "{how:?}");
             assert!(step.events.iter().any(|event| event.kind.as_str() == "session.status_change"));
@@ -597,7 +618,7 @@ mod tests {
                 reason: reason.map(str::to_owned),
                 usage: None,
             };
-            let step = settle(&claimed(1, false), how, 3, NOW).unwrap().step;
+            let step = settle(&claimed(1, false), how, 3, NOW, &RandomIds).unwrap().step;
             let error = step.events.iter().find(|event| event.kind.as_str() == "session.error").unwrap();
             assert_eq!(error.metadata.as_ref().unwrap().value()["code"], code);
         }
@@ -608,7 +629,7 @@ mod tests {
         let mut session = claimed(2, false);
         session.details.error_message = Some("the connection ended".into());
         let done = Settle::Complete { result: None, text: None, usage: None };
-        let update = settle(&session, done, 3, NOW).unwrap().step.update;
+        let update = settle(&session, done, 3, NOW, &RandomIds).unwrap().step.update;
         assert_eq!((update.status, update.error_message.as_deref()), (Some(Status::Completed), Some("")));
     }
 

@@ -11,6 +11,7 @@ pub mod retry_chain;
 pub mod run;
 mod store;
 pub mod trigger;
+pub mod write_back;
 pub mod write_grant;
 
 use std::time::Duration;

@@ -89,13 +89,14 @@ pub fn take_over_count(deleted: &Session, heir: &Session) -> Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::RandomIds;
     use crate::session::Status;
     use crate::session::decide::tests::session_in;
 
     fn session(id: &str) -> Session {
         let mut session = session_in(Status::Failed);
         session.id = SessionId::stored(id);
-        session.head.incarnation = crate::ids::Incarnation::generate();
+        session.head.incarnation = crate::ids::Incarnation::drawn(&RandomIds);
         session
     }
 
@@ -113,11 +114,11 @@ mod tests {
     fn so_many_retries_of_one_origin_and_no_more() {
         let mut origin = session("first");
         for n in 1..=limits::RETRIES_PER_ORIGIN_MAX {
-            let run = count_retry(&origin, &SessionId::generate()).unwrap().run;
+            let run = count_retry(&origin, &SessionId::drawn(&RandomIds)).unwrap().run;
             assert_eq!(run.retries, n);
             origin = with_run(&origin, &run);
         }
-        let refused = count_retry(&origin, &SessionId::generate()).unwrap_err();
+        let refused = count_retry(&origin, &SessionId::drawn(&RandomIds)).unwrap_err();
         assert_eq!(refused.code(), "retry_limit");
     }
 

@@ -14,10 +14,10 @@ use crate::definitions::task::{TaskStatus, TaskStep};
 use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Conflict, Result};
 use crate::event::NewEvent;
-use crate::ids::{SessionId, UserId};
+use crate::ids::{IdSource, Incarnation, SessionId, UserId};
 use crate::json::Json;
-use crate::session::decide::{blank_details, blank_head, created_event, retry};
-use crate::session::{Details, Session, SessionSource, SessionType, Status};
+use crate::session::decide::{created_event, retry};
+use crate::session::{Details, Head, Session, SessionSource, SessionType, Status};
 use crate::store::NewSession;
 use crate::time::Timestamp;
 
@@ -46,6 +46,7 @@ pub struct RunOrder<'a> {
     /// The entities that the run may write.
     pub writes: Option<WriteGrant>,
     pub now: Timestamp,
+    pub ids: &'a dyn IdSource,
 }
 
 /// Starts a task: one session, or a parent with a child for each step.
@@ -59,20 +60,28 @@ pub fn trigger(order: &RunOrder<'_>) -> Result<RunStart> {
     if task.steps.is_empty() {
         let run = contract(order, task.output.clone(), true);
         let doer = Doer { agent: task.agent_slug.as_deref(), person: task.assigned_to.as_deref() };
-        let new = session(order, SessionId::generate(), doer, input);
-        begin(&mut starts, new, run, doer.starts_as(), &task.name, order.now)?;
+        let new = session(order, SessionId::drawn(order.ids), doer, input);
+        begin(&mut starts, new, run, doer.starts_as(), &task.name, order.now, order.ids)?;
         return Ok(starts);
     }
-    let parent_id = SessionId::generate();
+    let parent_id = SessionId::drawn(order.ids);
     let parent = session(order, parent_id.clone(), Doer { agent: None, person: None }, input.clone());
     let mut run = contract(order, None, false);
     run.on_child_failure = Some(task.on_child_failure);
-    begin(&mut starts, parent, run, Status::Running, &task.name, order.now)?;
+    begin(&mut starts, parent, run, Status::Running, &task.name, order.now, order.ids)?;
     for step in &task.steps {
         let (new, run) = child(order, step, &parent_id, input.as_ref());
         let doer = Doer { agent: step.agent_slug.as_deref(), person: step.assigned_to.as_deref() };
         let status = if step.depends_on.is_empty() { doer.starts_as() } else { Status::Draft };
-        begin(&mut starts, new, run, status, step.name.as_deref().unwrap_or(&step.key), order.now)?;
+        begin(
+            &mut starts,
+            new,
+            run,
+            status,
+            step.name.as_deref().unwrap_or(&step.key),
+            order.now,
+            order.ids,
+        )?;
     }
     Ok(starts)
 }
@@ -89,6 +98,7 @@ pub fn again(
     parent: &Session,
     children: &[Session],
     now: Timestamp,
+    ids: &dyn IdSource,
 ) -> Result<RunStart> {
     if !parent.head.status.is_terminal() {
         let refused = Conflict::InvalidTransition { from: parent.head.status, to: Status::Pending };
@@ -96,13 +106,13 @@ pub fn again(
     }
     let mut starts = RunStart::default();
     // Both refuse a session that has not failed.
-    let mut fresh = retry(actor, failed)?;
+    let mut fresh = retry(actor, failed, ids)?;
     if failed.id != parent.id {
-        fresh = of_former(actor, parent);
+        fresh = of_former(actor, parent, ids);
     }
     let parent_id = fresh.id.clone();
     let title = |session: &Session| session.details.title.as_deref().unwrap_or_default().to_owned();
-    begin(&mut starts, fresh, Run::of(parent).afresh(), Status::Running, &title(parent), now)?;
+    begin(&mut starts, fresh, Run::of(parent).afresh(), Status::Running, &title(parent), now, ids)?;
     let done = |key: &String| {
         children.iter().any(|child| {
             child.head.status == Status::Completed && Run::of(child).step.is_some_and(|step| step.key == *key)
@@ -111,7 +121,7 @@ pub fn again(
     for child in children {
         let run = Run::of(child).afresh();
         let Some(step) = run.step.clone() else { continue };
-        let mut new = of_former(actor, child);
+        let mut new = of_former(actor, child, ids);
         new.details.parent_id = Some(parent_id.clone());
         new.details.root_id = Some(parent_id.clone());
         let status = if child.head.status == Status::Completed {
@@ -124,19 +134,24 @@ pub fn again(
         } else {
             Status::Draft
         };
-        begin(&mut starts, new, run, status, &title(child), now)?;
+        begin(&mut starts, new, run, status, &title(child), now, ids)?;
     }
     Ok(starts)
 }
 
 /// A session like another, without any progress.
-fn of_former(actor: &Actor, former: &Session) -> NewSession {
-    let mut head = blank_head(former.head.session_type, Status::Draft, former.head.holder.clone());
+fn of_former(actor: &Actor, former: &Session, ids: &dyn IdSource) -> NewSession {
+    let mut head = Head::blank(
+        Incarnation::drawn(ids),
+        former.head.session_type,
+        Status::Draft,
+        former.head.holder.clone(),
+    );
     head.is_external = former.head.is_external;
     head.priority = former.head.priority;
     let old = &former.details;
     NewSession {
-        id: SessionId::generate(),
+        id: SessionId::drawn(ids),
         head,
         details: Details {
             task_id: old.task_id.clone(),
@@ -146,7 +161,7 @@ fn of_former(actor: &Actor, former: &Session) -> NewSession {
             input: old.input.clone(),
             metadata: old.metadata.clone(),
             memory_mode: old.memory_mode,
-            ..blank_details(SessionSource::direct(actor.surface, false))
+            ..Details::blank(SessionSource::direct(actor.surface, false))
         },
         participants: former.participants.clone(),
         fork_of: None,
@@ -197,7 +212,7 @@ fn child(
 ) -> (NewSession, Run) {
     let task = &order.task.value;
     let doer = Doer { agent: step.agent_slug.as_deref(), person: step.assigned_to.as_deref() };
-    let mut new = session(order, SessionId::generate(), doer, overlaid(input, step.input.as_ref()));
+    let mut new = session(order, SessionId::drawn(order.ids), doer, overlaid(input, step.input.as_ref()));
     new.details.parent_id = Some(parent.clone());
     new.details.root_id = Some(parent.clone());
     // The task's own contract is kept by the steps that nothing follows.
@@ -214,7 +229,8 @@ fn child(
 fn session(order: &RunOrder<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>) -> NewSession {
     let task = &order.task.value;
     let actor = order.actor;
-    let mut head = blank_head(SessionType::Agent, Status::Draft, actor.user.clone());
+    let mut head =
+        Head::blank(Incarnation::drawn(order.ids), SessionType::Agent, Status::Draft, actor.user.clone());
     head.priority = task.priority;
     let mut participants: Vec<UserId> = [doer.person, task.assigned_to.as_deref()]
         .into_iter()
@@ -233,7 +249,7 @@ fn session(order: &RunOrder<'_>, id: SessionId, doer: Doer<'_>, input: Option<Js
             agent_slug: doer.agent.map(Into::into),
             entity_id: task.entity_id.as_deref().map(Into::into),
             input,
-            ..blank_details(SessionSource::direct(actor.surface, false))
+            ..Details::blank(SessionSource::direct(actor.surface, false))
         },
         participants,
         fork_of: None,
@@ -249,6 +265,7 @@ fn begin(
     status: Status,
     title: &str,
     now: Timestamp,
+    ids: &dyn IdSource,
 ) -> Result<()> {
     new.head.status = status;
     new.details.title = Some(title.into());
@@ -258,7 +275,7 @@ fn begin(
     let mut events = vec![created_event(&new)?];
     if status == Status::WaitingHuman {
         let question = human_step(title, &run, new.details.input.as_ref())?;
-        let (approval, event) = ask(&new.id, new.details.task_id.as_deref(), &mut run, question, now)?;
+        let (approval, event) = ask(&new.id, new.details.task_id.as_deref(), &mut run, question, now, ids)?;
         starts.approvals.push(approval);
         events.push(event);
     }
@@ -301,5 +318,44 @@ fn overlaid(under: Option<&Json>, over: Option<&Json>) -> Option<Json> {
             Some(Json::object(fields.iter().map(|(key, value)| (key.as_str(), value))))
         }
         (under, over) => over.or(under).cloned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Actor;
+    use crate::ids::CountedIds;
+    use crate::session::SourceKind;
+
+    #[test]
+    fn the_same_order_with_the_same_ids_starts_the_same_run() {
+        let steps = r#"[{"key":"a","agent_slug":"x"},{"key":"b","assigned_to":"ann"}]"#;
+        let value = Json::parse(format!(r#"{{"slug":"t","name":"T","steps":{steps}}}"#).as_bytes()).unwrap();
+        let task = StoredDefinition {
+            id: "t".into(),
+            value: value.read::<Task>().unwrap(),
+            version: 1,
+            created_by: None,
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+        };
+        let actor = Actor::local(SourceKind::Api);
+        let started = || {
+            let (input, now) = (None, Timestamp::default());
+            let ids = &CountedIds::default();
+            trigger(&RunOrder {
+                actor: &actor,
+                task: &task,
+                input,
+                criteria: Vec::new(),
+                writes: None,
+                now,
+                ids,
+            })
+            .unwrap()
+        };
+        assert_eq!(format!("{:?}", started()), format!("{:?}", started()));
+        assert_eq!((started().sessions.len(), started().approvals.len()), (3, 1));
     }
 }

@@ -1,32 +1,29 @@
 //! Between wire types and the types of `sederunt-agents`, which the crate of the wire types does not know.
 
 use sederunt_agents::model::Message;
-use sederunt_agents::talk::Reply;
+use sederunt_agents::talk::TurnReply;
 use sederunt_agents::talk::end::{Ending, Farewell};
-use sederunt_agents::talk::pipeline::Stateless;
+use sederunt_agents::talk::pipeline::StatelessAnswer;
 use sederunt_api::wire::talk::{ChatResponse, TurnRequest, TurnRole};
 use sederunt_api::wire::thread::EndDone;
 use sederunt_api::wire::{Count, Raw};
+use sederunt_core::Error;
 use sederunt_core::json::Json;
-use sederunt_core::{Error, limits};
 
 /// The messages of a stateless turn.
-pub fn turn_messages(request: TurnRequest) -> Result<Vec<Message>, Error> {
-    if request.messages.is_empty() || request.messages.len() > limits::BATCH_EVENTS_MAX {
-        return Err(Error::invalid("messages", format!("must be 1 to {}", limits::BATCH_EVENTS_MAX)));
-    }
-    Ok(request
+pub fn turn_messages(request: TurnRequest) -> Vec<Message> {
+    request
         .messages
         .into_iter()
         .map(|message| match message.role {
             TurnRole::User => Message::user(message.content),
             TurnRole::Assistant => Message::assistant(message.content),
         })
-        .collect())
+        .collect()
 }
 
 /// The answer of a turn in a conversation.
-pub fn chat_response(reply: Reply) -> Result<ChatResponse, Error> {
+pub fn chat_response(reply: TurnReply) -> Result<ChatResponse, Error> {
     Ok(ChatResponse {
         response_text: reply.text,
         response_type: reply.kind,
@@ -42,7 +39,7 @@ pub fn chat_response(reply: Reply) -> Result<ChatResponse, Error> {
 }
 
 /// The answer of a turn that nothing was kept of.
-pub fn stateless_response(answer: Stateless) -> Result<ChatResponse, Error> {
+pub fn stateless_response(answer: StatelessAnswer) -> Result<ChatResponse, Error> {
     let crisis = serde_json::to_value(&answer.crisis).map_err(Error::internal)?;
     Ok(ChatResponse {
         response_text: answer.text,

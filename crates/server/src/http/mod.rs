@@ -33,7 +33,7 @@ use http::HeaderValue;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sederunt_agents::executor::Kit;
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::Talker;
+use sederunt_agents::talk::Conversations;
 use sederunt_core::engine::Engine;
 use sederunt_core::live::budget::StreamBudget;
 use sederunt_core::{Error, SessionId, TenantId};
@@ -59,7 +59,7 @@ pub struct App(Arc<AppState>);
 #[derive(Debug)]
 pub struct AppState {
     pub engine: Engine,
-    talker: Option<Talker>,
+    conversations: Option<Conversations>,
     pub auth: auth::Authenticator,
     pub counters: rate::Counters,
     pub stream_budget: Arc<StreamBudget>,
@@ -101,16 +101,16 @@ impl std::ops::Deref for App {
     }
 }
 
-/// A talker with only the built-in model, for a server without configured models.
-pub fn plain_talker(engine: &Engine) -> Result<Talker, ConfigError> {
+/// Conversations with only the built-in model, for a server without configured models.
+pub fn plain_conversations(engine: &Engine) -> Result<Conversations, ConfigError> {
     let outbound =
         Outbound::new(Allow::default()).map_err(|error| ConfigError::Outbound(error.to_string()))?;
     let kit = Arc::new(Kit::plain(outbound));
-    Ok(Talker::new(engine.clone(), kit, sederunt_agents::talk::Settings::default()))
+    Ok(Conversations::new(engine.clone(), kit, sederunt_agents::talk::Settings::default()))
 }
 
 impl App {
-    /// If the configuration has no talker, this process runs no conversations.
+    /// Without conversations in the configuration, this process runs none.
     pub fn new(
         engine: Engine,
         config: &ServerConfig,
@@ -126,7 +126,7 @@ impl App {
         engine.hub().on_milestone(crate::metrics::milestone);
         Ok(Self(Arc::new(AppState {
             auth: auth::Authenticator::new(engine.clone(), config)?,
-            talker: config.talker.clone(),
+            conversations: config.conversations.clone(),
             engine,
             counters: rate::Counters::new(config.rates),
             stream_budget: config.stream_budget.clone(),
@@ -139,16 +139,16 @@ impl App {
         })))
     }
 
-    /// The talker, which runs conversations and draws lessons.
-    pub fn talker(&self) -> Result<&Talker, Error> {
+    /// Runs conversations and draws lessons.
+    pub fn conversations(&self) -> Result<&Conversations, Error> {
         let missing = || Error::unavailable(std::io::Error::other("this process holds no conversations"));
-        self.talker.as_ref().ok_or_else(missing)
+        self.conversations.as_ref().ok_or_else(missing)
     }
 
     /// Resumes a conversation after a decision. In a process that ends with its answer, the next server resumes it.
     pub fn go_on(&self, tenant: &TenantId, id: &SessionId) {
-        if let Some(talker) = &self.talker {
-            talker.go_on(tenant, id);
+        if let Some(conversations) = &self.conversations {
+            conversations.go_on(tenant, id);
         }
     }
 }

@@ -256,7 +256,7 @@ fn finalize_feedback_session() -> McpTool {
     .gives::<FeedbackFinalized>()
     .does(|asked, Finalize { session_id: id }| {
         Box::pin(async move {
-            let done = asked.app.talker()?.teacher().finalize(asked.actor(), &id).await?;
+            let done = asked.app.conversations()?.lesson_writer().finalize(asked.actor(), &id).await?;
             shown(FeedbackFinalized::of(&id, done))
         })
     })

@@ -1,12 +1,12 @@
-//! Background tasks of a server: the sweeper, the keeper of conversations, the teacher, and the upkeep of keys,
+//! Background tasks of a server: the sweeper, the sweep of conversations, the lesson writer, and the upkeep of keys,
 //! counters and metrics.
 
-mod keeper;
+mod conversations;
+mod lesson_writer;
 mod sweeper;
-mod teacher;
 mod upkeep;
 
-use sederunt_agents::talk::Talker;
+use sederunt_agents::talk::Conversations;
 use tokio::task::JoinHandle;
 
 use crate::config::ServerConfig;
@@ -17,11 +17,11 @@ use crate::http::App;
 pub struct Workers(Vec<JoinHandle<()>>);
 
 /// Starts them all.
-pub fn start(app: &App, talker: &Talker, config: &ServerConfig) -> Workers {
+pub fn start(app: &App, conversations: &Conversations, config: &ServerConfig) -> Workers {
     Workers(vec![
-        tokio::spawn(sweeper::run(talker.clone(), config.sweep_every)),
-        tokio::spawn(keeper::run(talker.clone(), config.keep_every)),
-        tokio::spawn(teacher::run(talker.teacher(), config.sweep_every)),
+        tokio::spawn(sweeper::run(conversations.clone(), config.sweep_every)),
+        tokio::spawn(conversations::run(conversations.clone(), config.keep_every)),
+        tokio::spawn(lesson_writer::run(conversations.lesson_writer(), config.sweep_every)),
         tokio::spawn(upkeep::forget_records(app.engine.clone())),
         tokio::spawn(upkeep::forget_keys(app.engine.clone())),
         tokio::spawn(upkeep::forget_quiet_callers(app.clone())),

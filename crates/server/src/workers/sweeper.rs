@@ -3,20 +3,20 @@
 
 use std::time::Duration;
 
-use sederunt_agents::talk::Talker;
+use sederunt_agents::talk::Conversations;
 use sederunt_core::Result;
 use sederunt_core::engine::SweepCounts;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics;
 
-pub async fn run(talker: Talker, every: Duration) {
+pub async fn run(conversations: Conversations, every: Duration) {
     let mut ticks = interval(every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failed = false;
     loop {
         ticks.tick().await;
-        match sweep(&talker).await {
+        match sweep(&conversations).await {
             Ok(swept) => {
                 failed = false;
                 metrics::swept("lease_lost", swept.leases_lost);
@@ -32,10 +32,10 @@ pub async fn run(talker: Talker, every: Duration) {
     }
 }
 
-async fn sweep(talker: &Talker) -> Result<SweepCounts> {
-    let swept = talker.engine().sweep().await?;
+async fn sweep(conversations: &Conversations) -> Result<SweepCounts> {
+    let swept = conversations.engine().sweep().await?;
     if swept.leases_lost + swept.overdue > 0 {
-        talker.resume().await?;
+        conversations.resume().await?;
     }
     Ok(swept)
 }

@@ -123,7 +123,7 @@ async fn purges_and_backups_stand_in_the_trail_of_the_installation(store_kind: S
     assert_eq!(told, expected, "a preview is no purge");
     let lines = owner.get("/api/audit?limit=2").await.expect(200).body;
     assert_eq!(lines["items"][0]["target"], "2026-11-15");
-    let now = server.engine.tenant_store().now().await.unwrap();
+    let now = server.engine.now().await.unwrap();
     let day = |days: u64| now.minus(std::time::Duration::from_secs(days * 86_400)).day();
     let purged = format!("ratings before {}, crises before {}", day(10), day(20));
     assert_eq!(lines["items"][1]["target"], purged);

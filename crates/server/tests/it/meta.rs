@@ -45,7 +45,7 @@ async fn the_page_says_what_runs_here(store_kind: StoreKind) {
 
 async fn strangers_are_told_little_and_browsers_guess_nothing(store_kind: StoreKind) {
     let server = TestServer::keyed(store_kind).await;
-    let version = server.engine.tenant_store().vitals().await.unwrap().server_version;
+    let version = server.engine.vitals().await.unwrap().server_version;
     let page = server.anyone().get("/").await.expect(200);
     assert!(!page.text.contains(&version), "{}", page.text);
     for path in ["/", "/healthz", "/openapi.json", "/nope", "/api/sessions", "/assets/view-form.js"] {

@@ -12,7 +12,7 @@ async fn words_are_found_in_what_the_caller_may_see(store_kind: StoreKind) {
     let (ann, bob) = (server.key(Role::Member, "ann").await, server.key(Role::Member, "bob").await);
     let id = ann.session(json!({"session_type": "mixed"})).await;
     ann.say(&id, "the budget of the harbour").await.expect(201);
-    server.engine.tenant_store().index_now().await.unwrap();
+    server.engine.index_now().await.unwrap();
     let hits = ann.get("/api/search?q=harbour+budget").await.expect(200).body;
     let hit = hits["items"].as_array().unwrap().iter().find(|hit| hit["sequence"] == 2).unwrap();
     assert_eq!(hit["session_id"], json!(id));

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use sederunt_agents::executor::{Executor, Kit, Settings as ExecutorSettings};
-use sederunt_agents::model::{Delta, Error, Heard, Model, Reply, Request};
+use sederunt_agents::model::{Delta, DeltaSink, Error, Model, ModelReply, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::{Settings, Talker};
+use sederunt_agents::talk::{Conversations, Settings};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -28,7 +28,7 @@ const STOP_HEARD: Duration = Duration::from_secs(1);
 struct Babbler;
 
 impl Model for Babbler {
-    fn run<'a>(&'a self, _: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>> {
+    fn run<'a>(&'a self, _: &'a Request, heard: DeltaSink<'a>) -> BoxFuture<'a, Result<ModelReply, Error>> {
         Box::pin(async move {
             for word in 0u64.. {
                 heard(Delta::Text(format!("word {word} ")));
@@ -50,7 +50,7 @@ async fn server(store_kind: StoreKind) -> TestServer {
     let server = TestServer::open_over(store_kind, |engine, config| {
         config.sweep_every = Duration::from_secs(3600);
         config.keep_every = Duration::from_secs(3600);
-        config.talker = Some(Talker::new(engine.clone(), kit(), Settings::default()));
+        config.conversations = Some(Conversations::new(engine.clone(), kit(), Settings::default()));
     })
     .await;
     let agent = json!({"slug": "babbler", "name": "Babbler", "model": "scripted:babbler"});

@@ -12,7 +12,7 @@ use sederunt_agents::executor::Kit;
 use sederunt_agents::model::Model;
 use sederunt_agents::model::scripted::Scripted;
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::{Settings, Talker};
+use sederunt_agents::talk::{Conversations, Settings};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -55,7 +55,7 @@ async fn server(store_kind: StoreKind) -> (TestServer, Sent) {
         kit.named = BTreeMap::from([("scripted:s".to_owned(), model)]);
         // Nobody comes by to look: everything goes on by itself.
         config.keep_every = Duration::from_secs(3600);
-        config.talker = Some(Talker::new(engine.clone(), Arc::new(kit), Settings::default()));
+        config.conversations = Some(Conversations::new(engine.clone(), Arc::new(kit), Settings::default()));
     })
     .await;
     let (url, sent) = tool().await;

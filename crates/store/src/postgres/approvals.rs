@@ -1,4 +1,4 @@
-//! What waits for a person, and what was decided.
+//! Approvals: what waits for a person, and what was decided.
 
 use sederunt_core::approval::{Approval, ApprovalBody, ApprovalQuery, ApprovalState};
 use sederunt_core::error::Error;
@@ -11,8 +11,8 @@ use tokio_postgres::Row;
 use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Scope, Tx};
-use super::{PostgresStore, library, read};
-use crate::narrow::Narrowed;
+use super::{PostgresStore, definitions, read};
+use crate::filtered_list::FilteredList;
 
 const APPROVAL: &str = "a.n, a.id, a.kind, h.id, a.task_id, a.state, a.assigned_to, a.expires_at, a.created_at, \
      a.decided_by, a.decided_at, a.body";
@@ -45,12 +45,12 @@ fn approval_of(row: &Row) -> Result<(i64, Approval)> {
 impl ApprovalStore for PostgresStore {
     fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Approval>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = format!(
                 "SELECT {APPROVAL} FROM approvals a JOIN session_heads h ON h.tk = a.tk AND h.sk = a.sk
              WHERE a.tk = $1 AND a.id = $2"
             );
-            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
             rows.first().map(|row| approval_of(row).map(|(_, approval)| approval)).transpose()
         })
     }
@@ -63,21 +63,21 @@ impl ApprovalListStore for PostgresStore {
         query: ApprovalQuery,
     ) -> StoreFuture<'a, Page<Approval, i64>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
-            let list = Narrowed::approvals(&query, "sessions");
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
+            let list = FilteredList::approvals(&query, "sessions");
             let read = |numbers: &str| {
                 format!(
                     "SELECT {APPROVAL} FROM ({numbers}) p CROSS JOIN approvals a CROSS JOIN session_heads h
                  WHERE a.tk = $1 AND a.n = p.n AND h.tk = $1 AND h.sk = a.sk ORDER BY p.n DESC"
                 )
             };
-            let rows = library::rows(&self.base, tk, &list, read).await?;
+            let rows = definitions::rows(&self.context, tk, &list, read).await?;
             Ok(list.page(rows.iter().map(approval_of).collect::<Result<_>>()?))
         })
     }
 }
 
-/// Adds an approval to a session that cannot go meanwhile. Answers how many sessions of that name there are.
+/// Adds an approval to a session that cannot be deleted meanwhile. Returns the rows written.
 pub(super) async fn add(tx: &Tx, tk: i32, approval: &Approval, now: Timestamp) -> Result<u64> {
     let sql = "INSERT INTO approvals (tk, id, sk, kind, state, task_id, assigned_to, expires_at, created_at, decided_by,
              decided_at, body)
@@ -103,7 +103,7 @@ pub(super) async fn add(tx: &Tx, tk: i32, approval: &Approval, now: Timestamp) -
     .await
 }
 
-/// Closes an approval if it is still pending. Whoever waits for the row sees what the first has made of it.
+/// Closes an approval if it is still pending. A transaction that waited for the row sees the first decision.
 pub(super) async fn close(
     tx: &Tx,
     tk: i32,

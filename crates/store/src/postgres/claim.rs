@@ -1,5 +1,5 @@
-//! Handing out work: one winner per session, highest priority first, then oldest. Rows that another claim is
-//! about to take are passed over, never waited for.
+//! Claims: hands out pending sessions, each to one winner, highest priority first, then oldest. Rows that another
+//! claim has locked are skipped, never waited for.
 
 use std::sync::Arc;
 
@@ -13,102 +13,102 @@ use sederunt_core::work::{ClaimOrder, ClaimedRun};
 use sederunt_core::{Event, Result};
 use tokio_postgres::Row;
 
-use super::commit::Stop;
+use super::commit::Abort;
+use super::definitions::{self, ClaimRules};
 use super::fault::Fault;
-use super::keys;
-use super::library::{self, Ruled};
+use super::idempotency;
 use super::rows::{Columns, Keyed};
-use super::sessions::whole_with;
-use super::tx::{ANSWER_MAX, Base, Param, Scope, TICK, Tx, hash64, int, last_tick};
-use super::writes::{EventRows, KeyRows, TakenRows, Writes};
+use super::sessions::session_sql_with;
+use super::tx::{ANSWER_MAX, Context, Param, Scope, TICK, Tx, hash64, int, last_tick};
+use super::writes::{ClaimedRows, EventRows, KeyRows, Writes};
 
-/// Queues that one statement walks side by side.
+/// Queues (type and agent) that one statement walks side by side.
 const QUEUES_MERGED_MAX: usize = 16;
-/// Candidates looked at for every session wanted, when there are more.
+/// Candidates per wanted session, when there are more queues.
 const WINDOW_FACTOR: i64 = 4;
 
-/// Hands out to several orders for the same work at once, each in its turn. An order with a key comes alone.
-pub(super) async fn claim(base: &Base, orders: &[ClaimOrder]) -> Result<Vec<Vec<ClaimedRun>>> {
+/// Hands out to several orders for the same work, each in its turn. An order with a key comes alone.
+pub(super) async fn claim(context: &Context, orders: &[ClaimOrder]) -> Result<Vec<Vec<ClaimedRun>>> {
     let Some(first) = orders.first() else { return Ok(Vec::new()) };
     let nothing = || orders.iter().map(|_| Vec::new()).collect();
-    let Some(tk) = base.tk(&first.tenant).await? else { return Ok(nothing()) };
+    let Some(tk) = context.tk(&first.tenant).await? else { return Ok(nothing()) };
     let outcome = tokio::time::timeout(ANSWER_MAX, async {
-        match attempt(base, tk, first, orders).await {
-            Err(stop) if stop.invites_another_try() => attempt(base, tk, first, orders).await,
+        match attempt(context, tk, first, orders).await {
+            Err(abort) if abort.may_retry() => attempt(context, tk, first, orders).await,
             outcome => outcome,
         }
     });
     match outcome.await {
         Ok(Ok(claimed)) => Ok(claimed),
-        Ok(Err(Stop::Refused(Refusal::Rejected(error)))) => Err(error),
-        Ok(Err(Stop::Refused(Refusal::Stale))) => Ok(nothing()),
-        Ok(Err(Stop::Broken(broken))) => Err(broken.fault.into()),
+        Ok(Err(Abort::Refused(Refusal::Rejected(error)))) => Err(error),
+        Ok(Err(Abort::Refused(Refusal::Stale))) => Ok(nothing()),
+        Ok(Err(Abort::Failed(failure))) => Err(failure.fault.into()),
         Err(_) => Err(Fault::TimedOut.into()),
     }
 }
 
-struct HandedOut {
+struct ClaimCommit {
     claimed: Vec<Vec<ClaimedRun>>,
     notices: Vec<Notice>,
-    /// Of the session of each notice.
+    /// The key of each notice's session.
     keys: Vec<(i32, i64)>,
 }
 
 async fn attempt(
-    base: &Base,
+    context: &Context,
     tk: i32,
     first: &ClaimOrder,
     orders: &[ClaimOrder],
-) -> Result<Vec<Vec<ClaimedRun>>, Stop> {
-    let tx = base.prepare(Scope::Tenant(tk)).await?;
-    match hand_out(base, &tx, tk, first, orders).await {
-        Ok(HandedOut { claimed, notices, keys }) => {
-            tx.ended();
-            // Nothing of it can be searched for.
-            base.publish(&notices, &keys, |_| false);
+) -> Result<Vec<Vec<ClaimedRun>>, Abort> {
+    let tx = context.prepare(Scope::Tenant(tk)).await?;
+    match hand_out(context, &tx, tk, first, orders).await {
+        Ok(ClaimCommit { claimed, notices, keys }) => {
+            tx.release();
+            // A claim adds nothing to the search index.
+            context.publish(&notices, &keys, |_| false);
             Ok(claimed)
         }
-        Err(stop) => {
+        Err(abort) => {
             tx.rollback().await;
-            Err(stop)
+            Err(abort)
         }
     }
 }
 
 async fn hand_out(
-    base: &Base,
+    context: &Context,
     tx: &Tx,
     tk: i32,
     first: &ClaimOrder,
     orders: &[ClaimOrder],
-) -> Result<HandedOut, Stop> {
+) -> Result<ClaimCommit, Abort> {
     if let Some(key) = &first.key {
         tx.begin().await?;
         let lock = hash64(&[b"key", &tk.to_be_bytes(), &key.scope]);
         tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
-        let known = tx.query(&keys::counting(), &[&tk, &&key.scope[..]]).await?;
-        if let Some(found) = known.first().map(keys::Found::of).transpose()? {
-            found.answer(key, [], tx.clock(base).await?)?;
-            let held = still_held(base, tx, tk, first, &found.claims).await?;
-            tx.end().await?;
-            return Ok(HandedOut { claimed: vec![held], notices: Vec::new(), keys: Vec::new() });
+        let known = tx.query(&idempotency::valid_key_sql(), &[&tk, &&key.scope[..]]).await?;
+        if let Some(found) = known.first().map(idempotency::StoredKey::of).transpose()? {
+            found.answer(key, [], tx.clock(context).await?)?;
+            let held = still_held(context, tx, tk, first, &found.claims).await?;
+            tx.send_commit().await?;
+            return Ok(ClaimCommit { claimed: vec![held], notices: Vec::new(), keys: Vec::new() });
         }
     }
     let wanted = orders.iter().map(|order| order.limit).sum();
-    let mut sifted = Sifted::default();
+    let mut candidates = ClaimCandidates::default();
     let mut begun = first.key.is_some();
     let mut now = Timestamp::default();
     loop {
-        let (taken, ruled) = take_up(base, tx, tk, first, wanted, &sifted.full, begun).await?;
+        let (taken, ruled) = lock_and_load(context, tx, tk, first, wanted, &candidates.full, begun).await?;
         begun = true;
         now = now.max(taken.at);
-        sifted.learn(ruled.rooms);
-        let held = set_aside(tx, tk, &taken.found, &ruled.inactive).await?;
-        if !sifted.take(taken.found, &held) || sifted.kept.len() >= wanted {
+        candidates.add_limits(ruled.rooms);
+        let held = hold_inactive(tx, tk, &taken.found, &ruled.inactive).await?;
+        if !candidates.add(taken.found, &held) || candidates.kept.len() >= wanted {
             break;
         }
     }
-    let mut sessions = sifted.kept;
+    let mut sessions = candidates.kept;
     sessions.sort_by_key(|session| (-session.value.head.priority, session.sk));
     sessions.truncate(wanted);
 
@@ -149,7 +149,7 @@ async fn hand_out(
         }
         claims.push(claimed);
     }
-    Ok(HandedOut { claimed: claims, notices, keys })
+    Ok(ClaimCommit { claimed: claims, notices, keys })
 }
 
 fn handed(session: Session, again: bool) -> Option<ClaimedRun> {
@@ -157,16 +157,16 @@ fn handed(session: Session, again: bool) -> Option<ClaimedRun> {
     Some(ClaimedRun { epoch: session.head.epoch, lease_until, again, session })
 }
 
-/// Of what was handed out under a key, that which the same credential still holds.
+/// Of the sessions that were handed out under a key, those that the same credential still holds.
 async fn still_held(
-    base: &Base,
+    context: &Context,
     tx: &Tx,
     tk: i32,
     order: &ClaimOrder,
     claims: &[(i64, u64)],
-) -> Result<Vec<ClaimedRun>, Stop> {
+) -> Result<Vec<ClaimedRun>, Abort> {
     let sks: Vec<i64> = claims.iter().map(|(sk, _)| *sk).collect();
-    let sessions = Loaded::of(base, &order.tenant, &tx.query(&load("$2"), &[&tk, &sks]).await?)?;
+    let sessions = LoadedSessions::of(context, &order.tenant, &tx.query(&load("$2"), &[&tk, &sks]).await?)?;
     let mut held = Vec::new();
     for (sk, epoch) in claims {
         let found = sessions.found.iter().find(|session| session.sk == *sk);
@@ -176,16 +176,16 @@ async fn still_held(
     Ok(held)
 }
 
-/// Sessions, and when they were read.
+/// Sessions, and the time after they were read.
 #[derive(Default)]
-struct Loaded {
+struct LoadedSessions {
     at: Timestamp,
     found: Vec<Keyed<Session>>,
 }
 
-impl Loaded {
-    fn of(base: &Base, tenant: &TenantId, rows: &[Row]) -> Result<Self, Stop> {
-        let at = last_tick(rows)?.map(|micros| base.time(micros)).unwrap_or_default();
+impl LoadedSessions {
+    fn of(context: &Context, tenant: &TenantId, rows: &[Row]) -> Result<Self, Abort> {
+        let at = last_tick(rows)?.map(|micros| context.time(micros)).unwrap_or_default();
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
             found.push(Columns::of(row).whole(tenant)?);
@@ -195,30 +195,30 @@ impl Loaded {
 }
 
 fn load(which: &str) -> String {
-    whole_with(&format!(", {TICK}"), &format!("WHERE h.tk = $1 AND h.sk = ANY ({which})"))
+    session_sql_with(&format!(", {TICK}"), &format!("WHERE h.tk = $1 AND h.sk = ANY ({which})"))
 }
 
-/// What may be handed out of what was found.
+/// The sessions that may be handed out.
 #[derive(Default)]
-struct Sifted {
+struct ClaimCandidates {
     kept: Vec<Keyed<Session>>,
-    /// How many more runs agents may have, of those that somebody limits.
+    /// How many more runs agents may have, for agents with a limit.
     rooms: Vec<(String, i64)>,
-    /// Agents that have all the runs they may: they are passed over.
+    /// Agents that have as many runs as they may; they are passed over.
     full: Vec<String>,
 }
 
-impl Sifted {
-    /// Of an agent that was asked for before, what is left is known better here.
-    fn learn(&mut self, rooms: Vec<(String, i64)>) {
+impl ClaimCandidates {
+    /// Adds the limits of agents that were not met before. For the others, the count kept here is newer.
+    fn add_limits(&mut self, rooms: Vec<(String, i64)>) {
         let fresh =
             rooms.into_iter().filter(|(agent, _)| !self.rooms.iter().any(|(known, _)| known == agent));
         let fresh: Vec<_> = fresh.collect();
         self.rooms.extend(fresh);
     }
 
-    /// Keeps what may be handed out, none of what was set aside. Whether it pays to look for more.
-    fn take(&mut self, mut found: Vec<Keyed<Session>>, held: &[i64]) -> bool {
+    /// Keeps the sessions that may be handed out, except held ones. Returns whether another round may find more.
+    fn add(&mut self, mut found: Vec<Keyed<Session>>, held: &[i64]) -> bool {
         found.retain(|one| !self.kept.iter().any(|kept| kept.sk == one.sk) && !held.contains(&one.sk));
         found.sort_by_key(|session| (-session.value.head.priority, session.sk));
         let mut again = !held.is_empty();
@@ -243,13 +243,13 @@ impl Sifted {
     }
 }
 
-/// Whatever waits for a task that is not active is set aside, once, until the task is active again.
-async fn set_aside(
+/// Holds sessions of inactive tasks, once, until the task is active again. Returns them.
+async fn hold_inactive(
     tx: &Tx,
     tk: i32,
     found: &[Keyed<Session>],
     inactive: &[String],
-) -> Result<Vec<i64>, Stop> {
+) -> Result<Vec<i64>, Abort> {
     let waits = |session: &Keyed<Session>| {
         let task = session.value.details.task_id.as_deref();
         task.is_some_and(|task| inactive.iter().any(|other| other == task))
@@ -262,28 +262,29 @@ async fn set_aside(
     Ok(held)
 }
 
-/// Says, to the statements behind this one, which sessions it has locked, and of which tasks and agents they are.
-const SAY: &str = "set_config('app.taken', coalesce(array_agg(sk)::text, '{}'), true),
+/// Passes the locked sessions, their tasks and agents to the statements behind this one, in settings of the
+/// transaction.
+const NOTE_TAKEN: &str = "set_config('app.taken', coalesce(array_agg(sk)::text, '{}'), true),
      set_config('app.taken_tasks', coalesce((array_agg(task_id) FILTER (WHERE task_id IS NOT NULL))::text, '{}'),
          true),
      set_config('app.taken_agents',
          coalesce((array_agg(agent_slug) FILTER (WHERE agent_slug IS NOT NULL))::text, '{}'), true)";
 
-/// Locks so many sessions to hand out, none of these agents', and reads them with what is said of their tasks and
-/// agents: read by later statements than the one that locks, each with a snapshot of its own, but in one round trip,
-/// with which the transaction begins if it has not.
-async fn take_up(
-    base: &Base,
+/// Locks sessions to hand out, except of agents without room, and loads them with the rules of their tasks and
+/// agents. The loads are later statements than the lock, each with its own snapshot, but all go in one round trip,
+/// which also begins the transaction if needed.
+async fn lock_and_load(
+    context: &Context,
     tx: &Tx,
     tk: i32,
     order: &ClaimOrder,
     wanted: usize,
     full: &[String],
     begun: bool,
-) -> Result<(Loaded, Ruled), Stop> {
-    let types = once_each(order.session_types.iter().map(|kind| kind.as_str()));
+) -> Result<(LoadedSessions, ClaimRules), Abort> {
+    let types = sorted_names(order.session_types.iter().map(|kind| kind.as_str()));
     let named = order.agent_slugs.iter().filter(|agent| !full.contains(agent));
-    let agents = once_each(named.map(String::as_str));
+    let agents = sorted_names(named.map(String::as_str));
     if agents.is_empty() && !order.agent_slugs.is_empty() {
         return Ok(Default::default());
     }
@@ -302,16 +303,16 @@ async fn take_up(
             tx.begin().await?;
             begun = true;
         }
-        merged = merge(tx, tk, &types, &agents, wanted).await?;
+        merged = lock_merged(tx, tk, &types, &agents, wanted).await?;
         params = vec![&tk, &merged];
-        format!("SELECT {SAY} FROM session_heads WHERE tk = $1 AND sk = ANY ($2)")
+        format!("SELECT {NOTE_TAKEN} FROM session_heads WHERE tk = $1 AND sk = ANY ($2)")
     } else {
-        format!("SELECT {SAY} FROM ({}) taken", lock_from(types.len(), agents.len(), passes_over))
+        format!("SELECT {NOTE_TAKEN} FROM ({}) taken", lock_sql(types.len(), agents.len(), passes_over))
     };
     let client = tx.client()?;
     let lock = client.prepare_cached(&lock).await?;
     let load = client.prepare_cached(&load("current_setting('app.taken')::bigint[]")).await?;
-    let rules = client.prepare_cached(&library::rules("app.taken_tasks", "app.taken_agents")).await?;
+    let rules = client.prepare_cached(&definitions::rules_sql("app.taken_tasks", "app.taken_agents")).await?;
     let of_tenant: [Param<'_>; 1] = [&tk];
     // Sent together, run in turn.
     let (begun, locked, loaded, ruled) = join4(
@@ -324,30 +325,30 @@ async fn take_up(
     begun.transpose()?;
     locked?;
     let (loaded, ruled) = (loaded?, ruled?);
-    Ok((Loaded::of(base, &order.tenant, &loaded)?, library::ruled(tx, tk, &ruled).await?))
+    Ok((LoadedSessions::of(context, &order.tenant, &loaded)?, definitions::read_rules(tx, tk, &ruled).await?))
 }
 
-/// Whether a row that was found in a queue is still there, asked so that no index of the queues seems to answer it: the
-/// row is found by its key. When next to nothing is pending, those look smaller than the key, and to find a row in one
-/// of them is to walk all that was ever pending since the last housekeeping.
+/// Whether a candidate is still pending, written so that no index of the queues matches and PostgreSQL finds the row
+/// by its key. When next to nothing is pending, those indexes look smaller than the key; but searching one of them
+/// means walking everything that was pending since the last vacuum.
 const STILL_PENDING: &str = "status || '' = 'pending' AND NOT held";
 
-/// A queue that is named twice is walked once: its sessions would be counted twice.
-fn once_each<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+/// Each name once: a queue that is walked twice would count its sessions twice.
+fn sorted_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();
     names.dedup();
     names
 }
 
-/// More than any queue holds, said so that the planner cannot know it beforehand: it then takes a tenth of a queue for what
-/// is read, and walks the index that is in the queue's order. Told nothing, it plans for the whole queue, and reads all of it by
-/// the other index and sorts it as soon as that one has fewer pages.
+/// A limit above any queue's length that the planner cannot know beforehand. It then plans for a tenth of a queue and
+/// walks the index in the queue's order. Without a limit it plans for the whole queue: it reads all of it by the
+/// other index and sorts it, as soon as that one has fewer pages.
 const UNLIMITED: &str = "LIMIT greatest($2, 9223372036854775807)";
 
-/// Walks the queues of so many types and agents side by side, the best of all first, and locks until enough are
-/// held. Each queue is a stretch of an index in its order, which the planner only sees if every one says so.
-pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
+/// Walks the queues of so many types and agents side by side, best first, and locks rows until there are enough. Each
+/// queue is a stretch of an index in its order, which the planner sees only if every queue is written out.
+pub(super) fn lock_sql(types: usize, agents: usize, passes_over: bool) -> String {
     let first_agent = 3 + types;
     let others = if passes_over {
         format!(" AND (agent_slug IS NULL OR agent_slug <> ALL (${first_agent}))")
@@ -378,8 +379,8 @@ pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> Strin
             )
         })
         .collect();
-    // Locked one by one below the walk: a lock above it would make the server walk the queues again for every row
-    // that another claim was quicker to take.
+    // Rows are locked one by one below the walk. A lock above it would make the server walk the queues again for
+    // every row that another claim has taken.
     format!(
         "SELECT h.sk, h.task_id, h.agent_slug FROM (SELECT sk FROM ({}) q ORDER BY priority DESC, sk) q
          CROSS JOIN LATERAL (
@@ -390,9 +391,15 @@ pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> Strin
     )
 }
 
-/// Very many queues: the first of each, merged, and the best of them locked. Where others were quicker, the view
-/// is widened until enough are held or the queues end.
-async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<i64>, Stop> {
+/// Very many queues: reads the first of each, merges them and locks the best. If other claims were quicker, the
+/// window widens until enough rows are locked or the queues end.
+async fn lock_merged(
+    tx: &Tx,
+    tk: i32,
+    types: &[&str],
+    agents: &[&str],
+    wanted: i64,
+) -> Result<Vec<i64>, Abort> {
     let probe = if agents.is_empty() {
         "SELECT c.sk, c.priority FROM unnest($2::text[]) AS t (session_type) CROSS JOIN LATERAL (
              SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held
@@ -440,10 +447,10 @@ async fn write(
     sessions: &[Keyed<Session>],
     logs: &[Vec<Arc<Event>>],
     now: Timestamp,
-) -> Result<(), Stop> {
+) -> Result<(), Abort> {
     let mut events = EventRows::default();
     let mut keys = KeyRows::default();
-    let mut taken = TakenRows::of(tk);
+    let mut taken = ClaimedRows::of(tk);
     for (session, log) in sessions.iter().zip(logs) {
         taken.push(session.sk, &session.value);
         for event in log {

@@ -1,8 +1,8 @@
-//! Ways to the database: plain on this machine, TLS to any other, unless the address says `sslmode=disable`; one pool
-//! per role.
+//! Connections to the database: plain on this machine, TLS to any other unless the address says `sslmode=disable`;
+//! one pool per role.
 //!
-//! A pooled connection takes its role and its search path once, after connecting, and keeps them:
-//! what differs from one transaction to the next is set inside the transaction alone.
+//! A pooled connection takes its role and search path once, after connecting. What differs between transactions is
+//! set inside the transaction only.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -23,9 +23,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::fault::{Fault, Result};
 
-/// How long a caller waits for a connection before it is told that the store cannot answer.
+/// How long a caller waits for a connection before it gets `unavailable`.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// How long one statement may run; deletions of whole sessions are given more.
+/// How long one statement may run; deletions of whole sessions get more.
 const STATEMENT_MAX: Duration = Duration::from_secs(10);
 /// How long a batch waits for the lock of a session.
 const LOCK_MAX: Duration = Duration::from_secs(3);
@@ -34,8 +34,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(8);
 
 /// The roles that a connection may take. None of them owns a table or may bypass its policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Everything of one tenant.
+pub(super) enum DbRole {
+    /// All rows of one tenant.
     App,
     /// Keys and states of all tenants.
     Scan,
@@ -43,14 +43,14 @@ pub(super) enum Role {
     Append,
     /// Numbers of documents with certain words.
     Find,
-    /// The text of unfinished replies, of the tenants of a burst.
+    /// The text of unfinished replies, of the tenants of a batch.
     Relay,
 }
 
-impl Role {
+impl DbRole {
     pub(super) const ALL: [Self; 5] = [Self::App, Self::Scan, Self::Append, Self::Find, Self::Relay];
 
-    /// What its name ends with.
+    /// The end of its name.
     pub(super) const fn part(self) -> &'static str {
         match self {
             Self::App => "app",
@@ -61,8 +61,8 @@ impl Role {
         }
     }
 
-    /// Its name. Roles belong to the whole server, so they carry the name of the schema: a login that may take those of
-    /// one installation gets nothing of another's.
+    /// Its name. Roles belong to the whole server, so they carry the name of the schema: a login that may take the
+    /// roles of one installation gets nothing of another's.
     pub(super) fn name(self, schema: &str) -> String {
         format!("{schema}_{}", self.part())
     }
@@ -73,7 +73,7 @@ impl Role {
     }
 }
 
-/// The schema of a store, and those beside it of what is kept apart.
+/// The schema of a store, and those of the tables with their own retention.
 pub(super) fn schemas(schema: &str) -> [String; 4] {
     ["", "_memory", "_crisis", "_feedback"].map(|apart| format!("{schema}{apart}"))
 }
@@ -98,7 +98,7 @@ impl Address {
         Self::parse_trusting(url, schema, named.map(PathBuf::from))
     }
 
-    /// An address that trusts the authorities in this file, unless it names a file itself.
+    /// An address that trusts the certificate authorities in this file, unless it names a file itself.
     pub(super) fn parse_trusting(
         url: &str,
         schema: &str,
@@ -122,11 +122,11 @@ impl Address {
             .application_name(format!("sederunt {schema}"));
         let with_tls = match config.get_ssl_mode() {
             SslMode::Disable => false,
-            SslMode::Prefer => !is_near(&config),
+            SslMode::Prefer => !is_local(&config),
             _ => true,
         };
         let tls = if with_tls {
-            // Left at `prefer`, the driver would go on in plain with whoever answers that there is no TLS.
+            // With `prefer`, the driver would continue without TLS if the server says that it has none.
             config.ssl_mode(SslMode::Require);
             Some(rustls(roots_file.or(trusted_by_default))?)
         } else {
@@ -135,7 +135,7 @@ impl Address {
         Ok(Self { config, tls, schema: schema.into() })
     }
 
-    /// What a fresh connection is told, besides its role.
+    /// The settings of a new connection, besides its role.
     fn settings(&self) -> String {
         format!(
             "SET search_path TO {}; SET statement_timeout TO {}; SET standard_conforming_strings TO on; \
@@ -147,41 +147,41 @@ impl Address {
     }
 
     /// A pool of connections that have taken a role.
-    pub(super) fn pool(&self, role: Role, size: usize) -> Result<Pool, Error> {
+    pub(super) fn pool(&self, role: DbRole, size: usize) -> Result<Pool, Error> {
         let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = match &self.tls {
             Some(tls) => Manager::from_config(self.config.clone(), tls.clone(), manager_config),
             None => Manager::from_config(self.config.clone(), NoTls, manager_config),
         };
         let mut settings = self.settings();
-        if matches!(role, Role::App | Role::Append) {
-            // Their statements go by key, for tenants of any size: planned once, for the average tenant. A plan for
-            // the tenant at hand takes one that is younger than the statistics for empty, and then any index is
-            // as good as the right one.
+        if matches!(role, DbRole::App | DbRole::Append) {
+            // Their statements read by key, for tenants of any size, so they are planned once for the average tenant.
+            // A custom plan would take a tenant that is younger than the statistics for empty, and then any index
+            // looks as good as the right one.
             settings.push_str("SET plan_cache_mode TO force_generic_plan; ");
-            // No statement of theirs runs as long as it takes to compile one.
+            // No statement of theirs runs as long as compiling one takes.
             settings.push_str("SET jit TO off; ");
             for way in ["seqscan", "hashjoin", "mergejoin", "bitmapscan", "material"] {
                 settings.push_str(&format!("SET enable_{way} TO off; "));
             }
-            // What counts is how many rows a way looks at, also while there are few: a way that looks at all of them is planned
-            // once and kept while they become many.
+            // Costs count the rows that a plan reads, also while there are few: a plan that reads all rows would be
+            // made once and kept while they become many.
             for (cost, units) in
                 [("cpu_tuple_cost", 1.0), ("cpu_index_tuple_cost", 1.0), ("random_page_cost", 0.1)]
             {
                 settings.push_str(&format!("SET {cost} TO {units}; "));
             }
-            // A batch asks for each key once. Version 13 has no such way.
+            // A batch asks for each key once. PostgreSQL 13 does not have this setting.
             settings.push_str(
                 "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'enable_memoize'; ",
             );
         }
-        if role == Role::Scan {
-            // It reads and notifies; nothing that it does has to outlive a crash.
+        if role == DbRole::Scan {
+            // This role reads and notifies; nothing that it does has to survive a crash.
             settings.push_str("SET synchronous_commit TO off; ");
         }
-        if role == Role::Append {
-            // One session that is held by somebody must not hold up the rest of a batch for long.
+        if role == DbRole::Append {
+            // One locked session must not delay the rest of a batch for long.
             settings.push_str(&format!("SET lock_timeout TO {}; ", LOCK_MAX.as_millis()));
         }
         settings.push_str(&format!("SET ROLE {}", role.name(&self.schema)));
@@ -201,18 +201,18 @@ impl Address {
             .map_err(Error::internal)
     }
 
-    /// A connection outside the pools, as the login user, and what the server says on its own.
-    pub(super) async fn alone(&self) -> Result<(Client, mpsc::UnboundedReceiver<String>)> {
+    /// A connection outside the pools, as the login user, and the notifications that it receives.
+    pub(super) async fn connect(&self) -> Result<(Client, mpsc::UnboundedReceiver<String>)> {
         let (said, heard) = mpsc::unbounded_channel();
         let client = match &self.tls {
             Some(tls) => {
                 let (client, connection) = self.config.connect(tls.clone()).await.map_err(tls_refusal)?;
-                attend(connection, said);
+                drive(connection, said);
                 client
             }
             None => {
                 let (client, connection) = self.config.connect(NoTls).await?;
-                attend(connection, said);
+                drive(connection, said);
                 client
             }
         };
@@ -221,8 +221,8 @@ impl Address {
     }
 }
 
-/// Drives a connection and passes on the payloads of its notifications; the channel closes with it.
-fn attend<S, T>(mut connection: tokio_postgres::Connection<S, T>, said: mpsc::UnboundedSender<String>)
+/// Drives a connection and passes the payloads of its notifications on. The channel closes with it.
+fn drive<S, T>(mut connection: tokio_postgres::Connection<S, T>, said: mpsc::UnboundedSender<String>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
@@ -238,9 +238,9 @@ where
     });
 }
 
-/// Whether every way to the database stays on this machine. An address (`hostaddr`) is what is connected to, whatever the
-/// name beside it says.
-fn is_near(config: &Config) -> bool {
+/// Whether every address of the database is on this machine. The driver connects to `hostaddr`, whatever name is
+/// given beside it.
+fn is_local(config: &Config) -> bool {
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() {
         return addresses.iter().all(IpAddr::is_loopback);
@@ -251,8 +251,8 @@ fn is_near(config: &Config) -> bool {
     })
 }
 
-/// Takes out of an address what the driver does not know: `sslrootcert`, and modes that ask for a verified certificate,
-/// which TLS from here always does.
+/// Removes from an address what the driver does not know: `sslrootcert`, and modes that ask for a verified
+/// certificate, which this store always does.
 fn without_roots_file(url: &str) -> Result<(String, Option<PathBuf>), Error> {
     let Some((place, options)) = url.split_once('?') else { return Ok((url.to_owned(), None)) };
     let mut roots_file = None;
@@ -287,7 +287,7 @@ fn percent_decoded(text: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| wrong())
 }
 
-/// Says in the operator's words why there is no TLS; any other failure stays what it is.
+/// Explains to the operator why TLS failed; other errors stay as they are.
 fn tls_refusal(error: tokio_postgres::Error) -> Fault {
     use std::error::Error as _;
     let handshake = error.to_string().starts_with("error performing TLS handshake");
@@ -308,7 +308,7 @@ fn tls_refusal(error: tokio_postgres::Error) -> Fault {
     }
 }
 
-/// What stands in the way of a handshake, and what to do about it.
+/// Why a handshake failed, and what the operator can do about it.
 fn handshake_fault(refused: &rustls::Error) -> &'static str {
     let rustls::Error::InvalidCertificate(reason) = refused else {
         return "the database and this program could not agree on TLS: the database must offer TLS 1.2 or 1.3 with a cipher that is still \
@@ -447,7 +447,7 @@ mod tests {
         });
         // This machine by an address that does not say so.
         let url = format!("postgres://sederunt:hunter2@0.0.0.0:{port}/x");
-        let refused = Address::parse(&url, "sederunt").unwrap().alone().await.unwrap_err();
+        let refused = Address::parse(&url, "sederunt").unwrap().connect().await.unwrap_err();
         let Fault::Core(refused) = refused else { panic!("{refused:?}") };
         assert_eq!(refused.code(), "invalid");
         assert!(refused.to_string().contains("offers no TLS"), "{refused}");

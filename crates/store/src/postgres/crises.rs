@@ -1,4 +1,4 @@
-//! That crises were answered, when and how.
+//! The crisis log: that crises were answered, when and how.
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
@@ -8,7 +8,7 @@ use sederunt_core::store::{CrisisStore, StoreFuture};
 use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
-use super::tx::{Base, Scope, Tx, int};
+use super::tx::{Context, Scope, Tx, int};
 use super::{PostgresStore, read};
 use crate::day_start;
 
@@ -30,7 +30,7 @@ pub(super) async fn add(tx: &Tx, tk: i32, crisis: &CrisisRecord) -> Result<()> {
     .map(drop)
 }
 
-/// Answers how many crises of that id there are.
+/// Returns the rows written.
 pub(super) async fn hold(tx: &Tx, tk: i32, id: &str, until: Timestamp, reason: HoldReason) -> Result<u64> {
     let rows = tx
         .query("SELECT value FROM crisis_log WHERE tk = $1 AND id = $2 FOR NO KEY UPDATE", &[&tk, &id])
@@ -55,12 +55,12 @@ impl CrisisStore for PostgresStore {
         limit: usize,
     ) -> StoreFuture<'a, Vec<CrisisRecord>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Vec::new()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Vec::new()) };
             let sql = "SELECT value FROM crisis_log WHERE tk = $1 AND detected_at >= $2 AND detected_at < $3
              ORDER BY detected_at, insertion_order LIMIT $4";
             let limit = int(limit as u64);
             let rows = self
-                .base
+                .context
                 .read(Scope::Tenant(tk), sql, &[&tk, &from.as_micros(), &to.as_micros(), &limit])
                 .await?;
             rows.iter()
@@ -70,24 +70,24 @@ impl CrisisStore for PostgresStore {
     }
 }
 
-/// How much a purge with the same bounds would delete.
-pub(super) async fn purgeable(base: &Base, before: Timestamp, now: Timestamp) -> Result<u64> {
+/// How many rows a purge with the same bounds would delete.
+pub(super) async fn purgeable(context: &Context, before: Timestamp, now: Timestamp) -> Result<u64> {
     let (before, now) = (day_start(before).as_micros(), now.as_micros());
     let sql = "SELECT count(tk) FROM crisis_log
          WHERE detected_at < $1 AND (held_until IS NULL OR held_until <= $2)";
-    let rows = base.read(Scope::All, sql, &[&before, &now]).await?;
+    let rows = context.read(Scope::All, sql, &[&before, &now]).await?;
     rows.first().map_or(Ok(0), |row| Ok(row.try_get::<_, i64>(0)?.unsigned_abs()))
 }
 
-/// Deletes what was detected before the day of `before`, unless it is held beyond now. The rows leave the table here;
-/// when their bytes leave the database's files is for VACUUM, and so for whoever runs the database, to say.
-pub(super) async fn purge(base: &Base, before: Timestamp, now: Timestamp) -> Result<u64> {
+/// Deletes the crises from before the day of `before`, unless they are held longer. VACUUM, and so the operator of
+/// the database, decides when their bytes leave the files.
+pub(super) async fn purge(context: &Context, before: Timestamp, now: Timestamp) -> Result<u64> {
     let (before, now) = (day_start(before).as_micros(), now.as_micros());
     let sql = "SELECT DISTINCT tk FROM crisis_log WHERE detected_at < $1 AND (held_until IS NULL OR held_until <= $2)";
     let mut gone = 0;
-    for row in base.read(Scope::All, sql, &[&before, &now]).await? {
+    for row in context.read(Scope::All, sql, &[&before, &now]).await? {
         let tk: i32 = row.try_get(0)?;
-        let tx = base.begin(Scope::Tenant(tk)).await?;
+        let tx = context.begin(Scope::Tenant(tk)).await?;
         let sql = "DELETE FROM crisis_log WHERE tk = $1 AND detected_at < $2 AND (held_until IS NULL OR held_until <= $3)";
         gone += tx.execute(sql, &[&tk, &before, &now]).await?;
         tx.commit().await?;

@@ -1,5 +1,4 @@
-//! Reading a log: one page out of the ranges that a session is made of, by one statement, so that everything in it
-//! is seen at one instant.
+//! Reads a log: one page of the ranges that a session consists of, by one statement, so that it is of one moment.
 
 use sederunt_core::error::Error;
 use sederunt_core::event::{Event, EventPage, EventQuery};
@@ -7,14 +6,14 @@ use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::limits;
 use sederunt_core::store::{EventStore, StoreFuture};
 
-use super::batch::EXTERNAL;
 use super::fault::{Fault, Result};
+use super::judge::EXTERNAL_IDS;
 use super::rows::Columns;
-use super::tx::{Base, Param, Scope, count, int};
+use super::tx::{Context, Param, Scope, count, int};
 use super::{PostgresStore, read};
 
-/// The pieces of the session's log, the rows of each within the span that is looked at, and of these as many as
-/// the page holds. The running sum keeps the server from sending more than one row that there is no room for.
+/// The ranges of the session's log, the rows of each within the requested sequences, and of these as many as the page
+/// holds. The running sum keeps the server from sending more than one row that does not fit.
 macro_rules! page_sql {
     ($direction:literal, $from:literal, $to:literal) => {
         concat!(
@@ -60,7 +59,7 @@ impl EventStore for PostgresStore {
         id: &'a SessionId,
         query: EventQuery,
     ) -> StoreFuture<'a, EventPage> {
-        read(events(&self.base, tenant, id, query))
+        read(events(&self.context, tenant, id, query))
     }
 
     fn sequence_of<'a>(
@@ -70,29 +69,29 @@ impl EventStore for PostgresStore {
         external_id: &'a str,
     ) -> StoreFuture<'a, Option<u64>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let params: [Param<'_>; 3] = [&vec![tk], &vec![id.as_str()], &vec![external_id]];
-            let rows = self.base.read(Scope::Tenant(tk), EXTERNAL, &params).await?;
+            let rows = self.context.read(Scope::Tenant(tk), EXTERNAL_IDS, &params).await?;
             rows.first().map(|row| Ok(count(row.try_get(2)?))).transpose()
         })
     }
 }
 
 pub(super) async fn events(
-    base: &Base,
+    context: &Context,
     tenant: &TenantId,
     id: &SessionId,
     query: EventQuery,
 ) -> Result<EventPage> {
-    let tk = base.tk(tenant).await?.ok_or(Fault::Core(Error::NotFound))?;
+    let tk = context.tk(tenant).await?.ok_or(Fault::Core(Error::NotFound))?;
     let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
-    // Sequences are dense, so the rows that a filter looks at are a span of numbers.
+    // Sequences are dense, so the rows that a filter reads are a span of numbers.
     let scan = int(if query.types.is_empty() { limit } else { limits::PAGE_SCAN_MAX } as u64);
     let low = int(query.after.saturating_add(1).min(u64::from(u32::MAX) << 16));
     let below = query.before.map_or(i64::MAX, |before| int(before.saturating_sub(1)));
     let sql = if query.newest_first { NEWEST_FIRST } else { OLDEST_FIRST };
     let (rows_max, bytes_max) = (int(limit as u64), int(query.bytes_max as u64));
-    let rows = base
+    let rows = context
         .read(
             Scope::Tenant(tk),
             sql,
@@ -103,7 +102,8 @@ pub(super) async fn events(
     let last: i64 = rows.first().ok_or(Fault::Core(Error::NotFound))?.try_get(0)?;
     let high = below.min(last);
     let bytes_max = query.bytes_max;
-    let mut reading = Reading { events: Vec::with_capacity(rows.len()), bytes: 0, bytes_max, full: false };
+    let mut reading =
+        LogPageReader { events: Vec::with_capacity(rows.len()), bytes: 0, bytes_max, full: false };
     for row in &rows {
         let mut columns = Columns::of(row);
         columns.skip(1);
@@ -111,7 +111,7 @@ pub(super) async fn events(
             break;
         }
     }
-    // After one event that is larger than a page the database sends no other, and there may be more all the same.
+    // After one event that is larger than a page the database sends no other, although there may be more.
     reading.full |= reading.events.len() == limit || reading.bytes > bytes_max;
     let looked_at = if query.newest_first {
         (low.max(high.saturating_sub(scan - 1)), high)
@@ -121,15 +121,15 @@ pub(super) async fn events(
     Ok(reading.end(&query, (low, high), looked_at, count(last)))
 }
 
-struct Reading {
+struct LogPageReader {
     events: Vec<Event>,
     bytes: usize,
     bytes_max: usize,
-    /// There is room for no more, in rows or in bytes.
+    /// The page is full, in rows or in bytes.
     full: bool,
 }
 
-impl Reading {
+impl LogPageReader {
     fn take(&mut self, event: Event) -> bool {
         let bytes = self.bytes + event.bytes();
         self.full = !self.events.is_empty() && bytes > self.bytes_max;
@@ -140,7 +140,7 @@ impl Reading {
         !self.full
     }
 
-    /// `asked` is the span of sequences that the caller wanted, `seen` the part of it that was looked at.
+    /// `asked` are the sequences that the caller wanted, `seen` those of them that were read.
     fn end(self, query: &EventQuery, asked: (i64, i64), seen: (i64, i64), last_sequence: u64) -> EventPage {
         let end = count(if query.newest_first { asked.0 } else { asked.1 });
         let (next_after, has_more) = match (self.full, self.events.last()) {

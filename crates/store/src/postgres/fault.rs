@@ -1,4 +1,4 @@
-//! What a database's refusal means to the product: come back later, or a fault of ours.
+//! Translates errors of PostgreSQL into the product's errors: try again later, or an internal error.
 
 use deadpool_postgres::PoolError;
 use sederunt_core::Error;
@@ -6,21 +6,21 @@ use tokio_postgres::error::SqlState;
 
 pub(super) type Result<T, E = Fault> = std::result::Result<T, E>;
 
-/// A failure below the product, with what is certain about it.
+/// An error, and what is certain about it.
 #[derive(Debug)]
 pub(super) enum Fault {
     Database(tokio_postgres::Error),
-    /// No connection could be had, so nothing was even tried.
+    /// There was no connection, so nothing was tried.
     Pool(PoolError),
-    /// Whether anything was written is not known.
+    /// It is not known whether anything was written.
     TimedOut,
-    /// A row was not as it was judged: where there was none, there was none to lock.
+    /// A record's row changed after it was judged: where there was no row, there was none to lock.
     Overtaken,
     Core(Error),
 }
 
 impl Fault {
-    /// Two transactions stood in each other's way: nothing was written, and another try may pass.
+    /// Two transactions conflicted: nothing was written, and a retry may succeed.
     pub(super) fn is_contention(&self) -> bool {
         let Self::Database(error) = self else { return matches!(self, Self::Overtaken) };
         error.code().is_some_and(|state| {
@@ -28,7 +28,7 @@ impl Fault {
         })
     }
 
-    /// The connection is gone, by itself or by the server's word.
+    /// The connection was lost, or the server closed it.
     pub(super) fn is_lost(&self) -> bool {
         let Self::Database(error) = self else { return false };
         match error.code() {
@@ -42,12 +42,12 @@ impl Fault {
         }
     }
 
-    /// The server itself has said no to a statement, so the transaction around it is void.
+    /// The server refused a statement, so its transaction is void.
     pub(super) fn is_verdict(&self) -> bool {
         matches!(self, Self::Database(error) if error.as_db_error().is_some() || is_mistake(error))
     }
 
-    /// The unique or foreign key that was violated.
+    /// The unique index or foreign key that was violated.
     pub(super) fn violated(&self) -> Option<&str> {
         let Self::Database(error) = self else { return None };
         let error = error.as_db_error()?;
@@ -91,12 +91,12 @@ impl From<Fault> for Error {
         match fault {
             Fault::Core(error) => error,
             Fault::Pool(error) => Self::unavailable(error),
-            Fault::Overtaken => Self::internal("a record was overtaken again and again"),
+            Fault::Overtaken => Self::internal("other transactions changed a record in every attempt"),
             Fault::TimedOut => Self::unavailable("the database did not answer in time"),
             Fault::Database(error) => {
                 let passing = error.code().map_or(!is_mistake(&error), |state| {
-                    // Connections, transactions in each other's way, resources, operators, the system; and a
-                    // standby, which is read-only until it takes over.
+                    // Connections, conflicting transactions, resources, operators, the system; and a standby, which
+                    // is read-only until it takes over.
                     ["08", "40", "53", "55", "57", "58"].iter().any(|class| state.code().starts_with(class))
                         || *state == SqlState::READ_ONLY_SQL_TRANSACTION
                 });

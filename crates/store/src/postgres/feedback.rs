@@ -1,4 +1,4 @@
-//! What people say about the work of agents: thumbs with words, what they are counted by, and the sessions that add to
+//! Feedback on the work of agents: thumbs with words, their counts, and the feedback sessions that add messages to
 //! them.
 
 use sederunt_core::error::Error;
@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Base, Scope, Tx, count, int};
+use super::tx::{Context, Scope, Tx, count, int};
 use super::{PostgresStore, read};
 
 const EVENT: &str = "e.id, e.at, e.signal, e.author, e.session_id, e.body, e.n";
@@ -53,9 +53,9 @@ fn session_of(row: &Row) -> Result<(i64, FeedbackSession)> {
 impl FeedbackStore for PostgresStore {
     fn feedback<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<FeedbackEvent>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = format!("SELECT {EVENT} FROM feedback_events e WHERE e.tk = $1 AND e.id = $2");
-            self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?.first().map(event_of).transpose()
+            self.context.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?.first().map(event_of).transpose()
         })
     }
 
@@ -65,7 +65,7 @@ impl FeedbackStore for PostgresStore {
         author: Option<&'a UserId>,
         limit: usize,
     ) -> StoreFuture<'a, Vec<FeedbackEvent>> {
-        read(newest(&self.base, tenant, author, limit))
+        read(newest(&self.context, tenant, author, limit))
     }
 
     fn feedback_tally<'a>(
@@ -74,7 +74,7 @@ impl FeedbackStore for PostgresStore {
         author: Option<&'a UserId>,
         now: Timestamp,
     ) -> StoreFuture<'a, Tally> {
-        read(tally(&self.base, tenant, author, now))
+        read(tally(&self.context, tenant, author, now))
     }
 
     fn failures<'a>(
@@ -82,7 +82,7 @@ impl FeedbackStore for PostgresStore {
         tenant: &'a TenantId,
         query: FailureQuery,
     ) -> StoreFuture<'a, Page<FeedbackEvent, i64>> {
-        read(failures(&self.base, tenant, query))
+        read(failures(&self.context, tenant, query))
     }
 
     fn feedback_session<'a>(
@@ -90,7 +90,7 @@ impl FeedbackStore for PostgresStore {
         tenant: &'a TenantId,
         id: &'a str,
     ) -> StoreFuture<'a, Option<FeedbackSession>> {
-        read(session(&self.base, tenant, id))
+        read(session(&self.context, tenant, id))
     }
 
     fn feedback_sessions<'a>(
@@ -99,7 +99,7 @@ impl FeedbackStore for PostgresStore {
         query: FeedbackQuery,
     ) -> StoreFuture<'a, Page<FeedbackSession, i64>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
             let which = match (&query.author, query.state) {
                 (None, Some(_)) => "f.tk = $1 AND $2::text IS NULL AND f.state = $3",
                 (None, None) => "f.tk = $1 AND $2::text IS NULL AND $3::text IS NULL",
@@ -111,8 +111,10 @@ impl FeedbackStore for PostgresStore {
             let (author, state) = (query.author.as_ref().map(UserId::as_str), query.state.map(State::as_str));
             let (before, one_more) =
                 (query.after.unwrap_or(i64::MAX), int(query.limit as u64).saturating_add(1));
-            let rows =
-                self.base.read(Scope::Tenant(tk), &sql, &[&tk, &author, &state, &before, &one_more]).await?;
+            let rows = self
+                .context
+                .read(Scope::Tenant(tk), &sql, &[&tk, &author, &state, &before, &one_more])
+                .await?;
             let found: Vec<(i64, FeedbackSession)> = rows.iter().map(session_of).collect::<Result<_>>()?;
             Ok(Page::cut(found, query.limit))
         })
@@ -120,14 +122,14 @@ impl FeedbackStore for PostgresStore {
 
     fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
         read(async move {
-            // The limit in the text: the planner takes an unknown one for a tenth of everything.
+            // The limit is in the text: the planner takes one in a parameter for a tenth of all rows.
             let sql = format!(
                 "SELECT t.id, f.id FROM (SELECT tk, id, expires_at FROM feedback_sessions
                  WHERE state = 'open' AND expires_at <= $1 ORDER BY expires_at LIMIT {}) f
              JOIN tenants t ON t.tk = f.tk WHERE t.id IS NOT NULL ORDER BY f.expires_at",
                 int(limit as u64)
             );
-            let rows = self.base.read(Scope::All, &sql, &[&now.as_micros()]).await?;
+            let rows = self.context.read(Scope::All, &sql, &[&now.as_micros()]).await?;
             rows.iter()
                 .map(|row| {
                     Ok(FeedbackDue {
@@ -141,39 +143,44 @@ impl FeedbackStore for PostgresStore {
 }
 
 async fn newest(
-    base: &Base,
+    context: &Context,
     tenant: &TenantId,
     author: Option<&UserId>,
     limit: usize,
 ) -> Result<Vec<FeedbackEvent>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
+    let Some(tk) = context.tk(tenant).await? else { return Ok(Vec::new()) };
     let limit = int(limit as u64);
     let rows = match author.map(UserId::as_str) {
         Some(author) => {
             let sql = format!(
                 "SELECT {EVENT} FROM feedback_events e WHERE e.tk = $1 AND e.author = $2 ORDER BY e.n DESC LIMIT $3"
             );
-            base.read(Scope::Tenant(tk), &sql, &[&tk, &author, &limit]).await?
+            context.read(Scope::Tenant(tk), &sql, &[&tk, &author, &limit]).await?
         }
         None => {
             let sql = format!(
                 "SELECT {EVENT} FROM feedback_events e WHERE e.tk = $1 AND e.code IS NULL
                  ORDER BY e.at DESC, e.n DESC LIMIT $2"
             );
-            base.read(Scope::Tenant(tk), &sql, &[&tk, &limit]).await?
+            context.read(Scope::Tenant(tk), &sql, &[&tk, &limit]).await?
         }
     };
     rows.iter().map(event_of).collect()
 }
 
-async fn tally(base: &Base, tenant: &TenantId, author: Option<&UserId>, now: Timestamp) -> Result<Tally> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Tally::default()) };
+async fn tally(
+    context: &Context,
+    tenant: &TenantId,
+    author: Option<&UserId>,
+    now: Timestamp,
+) -> Result<Tally> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(Tally::default()) };
     let author = author.map(UserId::as_str);
     let since = |days: u64| now.minus(std::time::Duration::from_secs(days * 24 * 3600)).as_micros();
     let mut tally = Tally::default();
     let sql = "SELECT signal, count(*), count(*) FILTER (WHERE at >= $3), count(*) FILTER (WHERE at >= $4)
          FROM feedback_events WHERE tk = $1 AND code IS NULL AND ($2::text IS NULL OR author = $2) GROUP BY signal";
-    for row in base.read(Scope::Tenant(tk), sql, &[&tk, &author, &since(30), &since(7)]).await? {
+    for row in context.read(Scope::Tenant(tk), sql, &[&tk, &author, &since(30), &since(7)]).await? {
         let mut columns = Columns::of(&row);
         let signal = columns.word(Signal::parse)?;
         for window in [&mut tally.lifetime, &mut tally.days_30, &mut tally.days_7] {
@@ -184,19 +191,19 @@ async fn tally(base: &Base, tenant: &TenantId, author: Option<&UserId>, now: Tim
             }
         }
     }
-    tally.tags = names(base, tk, author, "tag").await?;
-    tally.skills = names(base, tk, author, "skill").await?;
+    tally.tags = names(context, tk, author, "tag").await?;
+    tally.skills = names(context, tk, author, "skill").await?;
     if author.is_none() {
-        tally.failures = failed(base, tk, since(30), since(7)).await?;
+        tally.failures = failed(context, tk, since(30), since(7)).await?;
     }
     Ok(tally)
 }
 
-async fn failed(base: &Base, tk: i32, days_30: i64, days_7: i64) -> Result<Failures> {
+async fn failed(context: &Context, tk: i32, days_30: i64, days_7: i64) -> Result<Failures> {
     let sql = "SELECT code, count(*), count(*) FILTER (WHERE at >= $2), count(*) FILTER (WHERE at >= $3)
          FROM feedback_events WHERE tk = $1 AND code IS NOT NULL GROUP BY code ORDER BY count(*) DESC, code";
     let mut failures = Failures::default();
-    for row in base.read(Scope::Tenant(tk), sql, &[&tk, &days_30, &days_7]).await? {
+    for row in context.read(Scope::Tenant(tk), sql, &[&tk, &days_30, &days_7]).await? {
         let mut columns = Columns::of(&row);
         let (code, all) = (columns.take()?, columns.number()?);
         failures.lifetime += all;
@@ -209,9 +216,13 @@ async fn failed(base: &Base, tk: i32, days_30: i64, days_7: i64) -> Result<Failu
     Ok(failures)
 }
 
-/// What failed runs have left, newest first.
-async fn failures(base: &Base, tenant: &TenantId, query: FailureQuery) -> Result<Page<FeedbackEvent, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
+/// Records of failed runs, newest first.
+async fn failures(
+    context: &Context,
+    tenant: &TenantId,
+    query: FailureQuery,
+) -> Result<Page<FeedbackEvent, i64>> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(Page::default()) };
     let which = match (&query.task_id, &query.session) {
         (None, None) => "$2::text IS NULL AND $3::text IS NULL",
         (Some(_), None) => "e.task_id = $2 AND $3::text IS NULL",
@@ -225,18 +236,23 @@ async fn failures(base: &Base, tenant: &TenantId, query: FailureQuery) -> Result
     let session = query.session.as_ref().map(SessionId::as_str);
     let (before, one_more) = (query.after.unwrap_or(i64::MAX), int(query.limit as u64).saturating_add(1));
     let rows =
-        base.read(Scope::Tenant(tk), &sql, &[&tk, &query.task_id, &session, &before, &one_more]).await?;
+        context.read(Scope::Tenant(tk), &sql, &[&tk, &query.task_id, &session, &before, &one_more]).await?;
     let found: Vec<(i64, FeedbackEvent)> =
         rows.iter().map(|row| Ok((row.try_get(6)?, event_of(row)?))).collect::<Result<_>>()?;
     Ok(Page::cut(found, query.limit))
 }
 
-async fn names(base: &Base, tk: i32, author: Option<&str>, kind: &str) -> Result<Vec<(String, ThumbTotals)>> {
+async fn names(
+    context: &Context,
+    tk: i32,
+    author: Option<&str>,
+    kind: &str,
+) -> Result<Vec<(String, ThumbTotals)>> {
     let sql = "SELECT name, count(*) FILTER (WHERE signal = 'up'), count(*) FILTER (WHERE signal = 'down')
          FROM feedback_names WHERE tk = $1 AND kind = $2 AND ($3::text IS NULL OR author = $3)
          GROUP BY name ORDER BY count(*) DESC, name LIMIT $4";
     let most = int(limits::TALLY_NAMES_MAX as u64);
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &kind, &author, &most]).await?;
+    let rows = context.read(Scope::Tenant(tk), sql, &[&tk, &kind, &author, &most]).await?;
     rows.iter()
         .map(|row| {
             let counts = ThumbTotals { up: count(row.try_get(1)?), down: count(row.try_get(2)?) };
@@ -245,10 +261,14 @@ async fn names(base: &Base, tk: i32, author: Option<&str>, kind: &str) -> Result
         .collect()
 }
 
-pub(super) async fn session(base: &Base, tenant: &TenantId, id: &str) -> Result<Option<FeedbackSession>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
+pub(super) async fn session(
+    context: &Context,
+    tenant: &TenantId,
+    id: &str,
+) -> Result<Option<FeedbackSession>> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(None) };
     let sql = format!("SELECT {SESSION} FROM feedback_sessions f WHERE f.tk = $1 AND f.id = $2");
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+    let rows = context.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
     rows.first().map(|row| session_of(row).map(|(_, session)| session)).transpose()
 }
 
@@ -273,8 +293,8 @@ pub(super) async fn add(tx: &Tx, tk: i32, event: &FeedbackEvent) -> Result<()> {
     Ok(())
 }
 
-/// Writes a session if it has the version that is expected of it; whoever waits for the row sees what the first has made
-/// of it.
+/// Writes a feedback session if it has the expected version. A transaction that waited for the row sees the first
+/// write.
 pub(super) async fn put_session(
     tx: &Tx,
     tk: i32,
@@ -303,7 +323,8 @@ pub(super) async fn put_session(
     Ok(written > 0)
 }
 
-/// Hands over what one user has said. Whoever is drawing a lesson from it looks again.
+/// Hands the feedback of one user over to another. The version moves, so a caller that draws a lesson from it loads
+/// it again.
 pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()> {
     let sql = "UPDATE feedback_sessions SET version = version + 1 WHERE tk = $1 AND state = 'open'
          AND event_id IN (SELECT id FROM feedback_events WHERE tk = $1 AND author = $2)";

@@ -1,16 +1,15 @@
-//! A look at a database from outside, for people who ask what is wrong with it. Changes nothing, and
-//! works on a schema of any version, or none.
+//! Inspects a database from outside, for `doctor`. Changes nothing, and works on a schema of any version or none.
 
 use sederunt_core::{Result, Timestamp};
 
-use super::connect::{Address, Role, schemas};
+use super::connect::{Address, DbRole, schemas};
 use super::fault::Fault;
 use super::login::{self, LoginRights};
 use super::migrate;
 
-/// What was found.
+/// The result of an inspection.
 #[derive(Clone, Debug)]
-pub struct Inspection {
+pub struct PostgresInspection {
     pub server_version: String,
     /// 15.4 is 150004.
     pub server_version_num: i32,
@@ -19,26 +18,26 @@ pub struct Inspection {
     /// The database's clock.
     pub now: Timestamp,
     pub roles_missing: Vec<String>,
-    /// Roles of ours that may see past the policies.
+    /// Roles of this installation that bypass the policies.
     pub roles_unbound: Vec<String>,
     /// What the login may do.
     pub login: LoginRights,
-    /// Tables of tenants, and those of them that a policy does not bind.
+    /// Tables with rows of tenants, and those of them that no policy binds.
     pub tables: i64,
     pub tables_unbound: Vec<String>,
 }
 
-/// Tables that hold nothing of any tenant.
+/// Tables without rows of tenants.
 const OPEN_TABLES: [&str; 2] = ["schema_history", "installation"];
 
-/// Looks at a database.
-pub async fn inspect(url: &str, schema: &str) -> Result<Inspection> {
+/// Inspects a database.
+pub async fn inspect(url: &str, schema: &str) -> Result<PostgresInspection> {
     let address = Address::parse(url, schema)?;
     Ok(look(&address).await?)
 }
 
-async fn look(address: &Address) -> Result<Inspection, Fault> {
-    let (client, _said) = address.alone().await?;
+async fn look(address: &Address) -> Result<PostgresInspection, Fault> {
+    let (client, _said) = address.connect().await?;
     let login = login::rights(&client, &address.schema).await?;
     migrate::look_as_scan(&client, &address.schema).await?;
     let server = client
@@ -55,7 +54,7 @@ async fn look(address: &Address) -> Result<Inspection, Fault> {
             .try_get(0)?,
         false => 0,
     };
-    let ours = Role::names(&address.schema);
+    let ours = DbRole::names(&address.schema);
     let roles = client
         .query(
             "SELECT rolname::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = ANY ($1)",
@@ -84,7 +83,7 @@ async fn look(address: &Address) -> Result<Inspection, Fault> {
             tables_unbound.push(row.try_get(0)?);
         }
     }
-    Ok(Inspection {
+    Ok(PostgresInspection {
         server_version: server.try_get(0)?,
         server_version_num: server.try_get(1)?,
         schema_version: u32::try_from(schema_version).unwrap_or(0),

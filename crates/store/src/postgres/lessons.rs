@@ -1,4 +1,4 @@
-//! What feedback has taught: rows, the words that they are found by, and what they have done.
+//! Lessons: their rows, the words that they are found by, and their counters.
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::{TenantId, UserId};
@@ -11,14 +11,14 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Base, Scope, Tx, int};
+use super::tx::{Context, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, memories, read};
-use crate::recall::{self, Filing};
+use crate::postings::{self, Postings};
 
 const LESSON: &str = "l.n, l.id, l.polarity, l.state, l.occurrences, l.created_at, l.updated_at, l.version, l.shown, \
      l.first_shown_at, l.last_shown_at, l.negative_since, l.positive_since, l.body";
-/// Best matches that are read at a time, until enough of them fit.
+/// Best matches that are read at a time, until enough of them pass the filters.
 const MATCHES_READ: usize = 64;
 
 fn lesson_of(row: &Row) -> Result<(i64, Lesson)> {
@@ -47,28 +47,28 @@ fn lesson_of(row: &Row) -> Result<(i64, Lesson)> {
 impl LessonStore for PostgresStore {
     fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Lesson>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = format!("SELECT {LESSON} FROM lessons l WHERE l.tk = $1 AND l.id = $2");
-            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
             rows.first().map(|row| lesson_of(row).map(|(_, lesson)| lesson)).transpose()
         })
     }
 
     fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
             if query.words.is_empty() {
-                newest(&self.base, tk, &query).await
+                newest(&self.context, tk, &query).await
             } else {
-                matching(&self.base, tk, &query).await
+                matching(&self.context, tk, &query).await
             }
         })
     }
 }
 
-/// A page, newest first. Each state has its own order in the index, so they are merged; rows that do not fit are passed
-/// over, up to a bound.
-async fn newest(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
+/// A page, newest first. Each state has its own order in the index, so the states are merged. Rows that do not match
+/// are skipped, up to a bound.
+async fn newest(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
     let often = if query.occurrences_min >= 2 { "AND l.occurrences >= 2" } else { "" };
     let sql = format!(
         "SELECT {LESSON} FROM unnest($2::text[]) AS s (state) CROSS JOIN LATERAL (
@@ -81,7 +81,7 @@ async fn newest(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson
     let mut found: Vec<(i64, Lesson)> = Vec::new();
     let mut before = query.after.unwrap_or(i64::MAX);
     for _ in 0..limits::PAGE_SCAN_MAX.div_ceil(query.limit.max(1)) {
-        let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &states, &before, &one_more]).await?;
+        let rows = context.read(Scope::Tenant(tk), &sql, &[&tk, &states, &before, &one_more]).await?;
         let seen: Vec<(i64, Lesson)> = rows.iter().map(lesson_of).collect::<Result<_>>()?;
         let last = seen.len() <= query.limit;
         before = seen.last().map_or(before, |(n, _)| *n);
@@ -93,17 +93,17 @@ async fn newest(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson
     Ok(Page::cut(found, query.limit))
 }
 
-/// Those that fit the words best.
-async fn matching(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
-    let (words, drawers) = (recall::asked_of_lessons(query), recall::lesson_drawers(tk.into(), query));
-    let found = memories::under_words(base, tk, "lesson_words", &words, &drawers).await?;
+/// The lessons that match the words best.
+async fn matching(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
+    let (words, buckets) = (postings::lesson_query_words(query), postings::lesson_buckets(tk.into(), query));
+    let found = memories::hits_of_words(context, tk, "lesson_words", &words, &buckets).await?;
     let sql = format!(
         "SELECT {LESSON} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN lessons l ON l.tk = $1 AND l.n = r.n ORDER BY r.at"
     );
     let mut items: Vec<Lesson> = Vec::new();
-    for some in recall::best(&found).chunks(MATCHES_READ.max(query.limit)) {
-        let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &some]).await?;
+    for some in postings::rank(&found).chunks(MATCHES_READ.max(query.limit)) {
+        let rows = context.read(Scope::Tenant(tk), &sql, &[&tk, &some]).await?;
         for row in &rows {
             let (_, lesson) = lesson_of(row)?;
             if items.len() < query.limit && query.admits(&lesson) {
@@ -119,15 +119,16 @@ async fn matching(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Less
 
 const TAKE_OUT: &str = "DELETE FROM lesson_words WHERE tk = $1 AND drawer = $2 AND word = ANY (string_to_array($3, ' ')) AND n = $4";
 
-/// Writes a lesson if it has the version that is expected of it. Its words are filed anew only if they are others.
+/// Writes a lesson if it has the expected version. Its postings are written again only if its words changed.
 pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>) -> Result<bool> {
-    let filing = Filing::of_lesson(tk.into(), lesson);
-    let line = filing.line();
+    let postings = Postings::of_lesson(tk.into(), lesson);
+    let line = postings.line();
     let body = serde_json::to_string(&lesson.body).map_err(Error::internal)?;
     let (polarity, state, occurrences) =
         (lesson.polarity.as_str(), lesson.state.as_str(), int(lesson.occurrences));
     let updated_at = lesson.updated_at.as_micros();
-    // The row keeps where it was filed until that was taken out: whoever writes it too waits for this one.
+    // The row keeps its old bucket and words until those postings are deleted; another transaction that writes the
+    // row waits for this one.
     let rows = match expects.map(int) {
         Some(version) => {
             let sql =
@@ -150,28 +151,28 @@ pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>)
         }
     };
     let Some(row) = rows.first() else { return Ok(false) };
-    let (n, drawer, words): (i64, i64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    if drawer == filing.drawer && words == line {
+    let (n, bucket, words): (i64, i64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if bucket == postings.bucket && words == line {
         return Ok(true);
     }
     let mut writes = Writes::default();
-    writes.give(TAKE_OUT, cells![tk, drawer, words, n]);
+    writes.add_after(TAKE_OUT, cells![tk, bucket, words, n]);
     let (texts, times): (Vec<&str>, Vec<i64>) =
-        filing.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
-    writes.give(
+        postings.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
+    writes.add_after(
         "INSERT INTO lesson_words (tk, drawer, word, n, times, length)
          SELECT $1, $2, w.word, $3, w.times, $6 FROM unnest($4::text[], $5::bigint[]) AS w (word, times)",
-        cells![tk, filing.drawer, n, texts, times, filing.length],
+        cells![tk, postings.bucket, n, texts, times, postings.length],
     );
-    writes.give(
+    writes.add_after(
         "UPDATE lessons SET drawer = $3, words = $4 WHERE tk = $1 AND n = $2",
-        cells![tk, n, filing.drawer, line],
+        cells![tk, n, postings.bucket, line],
     );
     writes.run(tx.client()?).await?;
     Ok(true)
 }
 
-/// Counts something of lessons, locking them in one order.
+/// Adds to the counters of lessons, and locks them in one order.
 pub(super) async fn count(
     tx: &Tx,
     tk: i32,
@@ -193,9 +194,10 @@ pub(super) async fn count(
     tx.execute(&sql, &[&tk, &ids, &now.as_micros()]).await.map(drop)
 }
 
-/// Hands over what one user has taught. Whoever writes one of those lessons looks again.
+/// Hands the lessons of one user over to another. The version moves, so a caller that is writing one of them loads it
+/// again.
 pub(super) async fn merge(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Result<()> {
-    // Locked in the order in which they are counted.
+    // Locked in the order in which counters lock them.
     let sql =
         "SELECT n, body FROM lessons WHERE tk = $1 AND position($2 IN body) > 0 ORDER BY n FOR NO KEY UPDATE";
     for row in tx.query(sql, &[&tk, &LessonBody::mark_of(from)]).await? {

@@ -1,5 +1,5 @@
-//! Lists of sessions, newest activity first. The planner knows neither the values that are asked for nor how many
-//! sessions have them: where that decides the way, it is counted first and said in the shape of the question.
+//! Lists of sessions, newest activity first. The planner knows neither the requested values nor how many sessions
+//! have them. Where that decides, the store counts first and writes the statement accordingly.
 
 use postgres_types::Type;
 use sederunt_core::ids::TenantId;
@@ -10,47 +10,47 @@ use sederunt_core::store::{SessionListStore, StoreFuture};
 
 use super::fault::Result;
 use super::rows::{Columns, DETAILS, HEAD, Keyed};
-use super::sessions::whole;
-use super::tx::{Base, Param, Scope, int};
+use super::sessions::session_sql;
+use super::tx::{Context, Param, Scope, int};
 use super::{PostgresStore, read, search};
-use crate::narrow::FEW;
+use crate::filtered_list::FEW;
 
-/// Up to so many sessions are kept in mind while walking down the activity: to look each up again costs more.
+/// Up to this many sessions are held in a hash table during the walk; looking each one up costs more.
 const SOME: usize = 10_000;
 
-/// A question put together from its conditions.
+/// A statement that is built from its conditions.
 #[derive(Default)]
-struct Question<'a> {
+struct ListSql<'a> {
     conditions: Vec<String>,
     params: Vec<(Param<'a>, Type)>,
 }
 
-impl<'a> Question<'a> {
-    /// Adds a condition; `$$` in it stands for the parameter.
-    fn when(&mut self, condition: &str, param: Param<'a>, kind: Type) {
+impl<'a> ListSql<'a> {
+    /// Adds a condition; `$$` is its parameter.
+    fn add(&mut self, condition: &str, param: Param<'a>, kind: Type) {
         self.params.push((param, kind));
         self.conditions.push(condition.replace("$$", &format!("${}", self.params.len())));
     }
 
-    fn when_text(&mut self, condition: &str, text: &'a Option<impl AsText>) {
+    fn add_text(&mut self, condition: &str, text: &'a Option<impl AsText>) {
         if let Some(text) = text {
-            self.when(condition, text.as_param(), Type::TEXT);
+            self.add(condition, text.as_param(), Type::TEXT);
         }
     }
 
-    /// The statement that reads a page, down the index that the walk goes by, and through each of its words. Its limit
-    /// stands in the text and not beside it: the planner takes an unknown limit for a tenth of everything.
-    fn page(&mut self, walk: Walk, words: &'a Vec<String>, limit: i64) -> String {
+    /// The statement that reads a page: down the index of the walk, for each of its words. The limit is in the text,
+    /// because the planner takes a limit in a parameter for a tenth of all rows.
+    fn page(&mut self, walk: PgListWalk, words: &'a Vec<String>, limit: i64) -> String {
         const NEWEST: &str = "ORDER BY h.active_minute DESC, h.sk DESC";
         let column = match walk {
-            Walk::State => "state",
-            Walk::Task => "status",
-            Walk::Known => {
+            PgListWalk::State => "state",
+            PgListWalk::Task => "status",
+            PgListWalk::Known => {
                 let conditions = self.conditions.join(" AND ");
-                return whole(&format!("WHERE {conditions} {NEWEST} LIMIT {limit}"));
+                return session_sql(&format!("WHERE {conditions} {NEWEST} LIMIT {limit}"));
             }
         };
-        self.when(&format!("h.{column} = each.word"), words, Type::TEXT_ARRAY);
+        self.add(&format!("h.{column} = each.word"), words, Type::TEXT_ARRAY);
         let each = self.params.len();
         let conditions = self.conditions.join(" AND ");
         let wide = if self.conditions.iter().any(|condition| condition.starts_with("s.")) {
@@ -58,8 +58,8 @@ impl<'a> Question<'a> {
         } else {
             ""
         };
-        // Each stretch of the index gives the newest of its own; the newest of all of them are the page. With offsets,
-        // so that nothing is read before it is known which rows those are.
+        // Each stretch of the index returns its newest rows; the newest of all of them are the page. `OFFSET 0` keeps
+        // the planner from reading whole rows before the page is known.
         format!(
             "SELECT {HEAD}, h.preview, {DETAILS} FROM (
                  SELECT w.sk FROM unnest(${each}) AS each (word) CROSS JOIN LATERAL (
@@ -71,14 +71,14 @@ impl<'a> Question<'a> {
     }
 }
 
-/// How sessions are come by.
+/// How sessions are found.
 #[derive(Clone, Copy)]
-enum Walk {
-    /// Down the activity of every type and status that is asked for.
+enum PgListWalk {
+    /// Down the activity of every requested type and status.
     State,
     /// Down the activity of every status of a task.
     Task,
-    /// Through those that something else in the question names.
+    /// Through the sessions that another condition names.
     Known,
 }
 
@@ -100,15 +100,19 @@ impl AsText for &str {
 
 impl SessionListStore for PostgresStore {
     fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
-        read(sessions(&self.base, tenant, query))
+        read(sessions(&self.context, tenant, query))
     }
 }
 
-pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery) -> Result<Page<Session>> {
+pub(super) async fn sessions(
+    context: &Context,
+    tenant: &TenantId,
+    query: SessionQuery,
+) -> Result<Page<Session>> {
     let empty = Page::default();
-    let Some(tk) = base.tk(tenant).await? else { return Ok(empty) };
+    let Some(tk) = context.tk(tenant).await? else { return Ok(empty) };
     let with_words = match &query.text {
-        Some(text) => match search::sessions_with(base, tk, text).await? {
+        Some(text) => match search::sessions_with(context, tk, text).await? {
             Some(found) => Some(found),
             None => return Ok(empty),
         },
@@ -129,19 +133,19 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     let limit = int(query.limit.clamp(1, limits::PAGE_ROWS_MAX) as u64);
     let one_more = limit + 1;
 
-    let mut asked = Question::default();
-    asked.when("h.tk = $$", &tk, Type::INT4);
-    asked.when_text("s.source_kind = $$", &query.kind);
-    asked.when_text("s.source_platform = $$", &query.platform);
+    let mut asked = ListSql::default();
+    asked.add("h.tk = $$", &tk, Type::INT4);
+    asked.add_text("s.source_kind = $$", &query.kind);
+    asked.add_text("s.source_platform = $$", &query.platform);
     if let Some(interactive) = &query.interactive {
-        asked.when("s.source_interactive = $$", interactive, Type::BOOL);
+        asked.add("s.source_interactive = $$", interactive, Type::BOOL);
     }
-    asked.when_text("h.task_id = $$", &query.task_id);
-    asked.when_text("h.entity_id = $$", &query.entity_id);
-    asked.when_text("h.agent_slug = $$", &query.agent_slug);
-    asked.when_text("h.holder = $$", &user);
-    asked.when_text("s.parent_id = $$", &parent);
-    let counted = counted(base, tk, &query.metadata).await?;
+    asked.add_text("h.task_id = $$", &query.task_id);
+    asked.add_text("h.entity_id = $$", &query.entity_id);
+    asked.add_text("h.agent_slug = $$", &query.agent_slug);
+    asked.add_text("h.holder = $$", &user);
+    asked.add_text("s.parent_id = $$", &parent);
+    let counted = metadata_counts(context, tk, &query.metadata).await?;
     let few = counted.iter().any(|count| *count <= FEW);
     for ((key, value), count) in query.metadata.iter().zip(counted) {
         asked.params.push((key, Type::TEXT));
@@ -152,25 +156,25 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
                      AND m.value = $$)"
             )
         } else if count <= SOME {
-            // Read once, and then asked of each session while walking down the activity. Said to be true, so as not to
-            // be made a join of.
+            // Read once into a hash table, and then checked for each session of the walk. `IS TRUE` keeps the planner
+            // from making a join of it.
             format!(
                 "(h.sk IN (SELECT m.sk FROM session_metadata m WHERE m.tk = $1 AND m.key = ${key_at}
                      AND m.value = $$)) IS TRUE"
             )
         } else {
-            // Most sessions that are met have it. With an offset, so as not to be made a join of either.
+            // Most sessions of the walk have it. `OFFSET 0` keeps the planner from making a join of it.
             format!(
                 "EXISTS (SELECT 1 FROM session_metadata m WHERE m.tk = $1 AND m.key = ${key_at} AND m.value = $$
                      AND m.sk = h.sk OFFSET 0)"
             )
         };
-        asked.when(&condition, value, Type::TEXT);
+        asked.add(&condition, value, Type::TEXT);
     }
     if let Some(found) = &with_words {
-        asked.when("h.sk = ANY ($$)", found, Type::INT8_ARRAY);
+        asked.add("h.sk = ANY ($$)", found, Type::INT8_ARRAY);
     }
-    // In the text, so that the plan, which is made for any values, can go by the index that begins with it.
+    // In the text, so that the generic plan can use the index that begins with it.
     match query.inactive {
         None => asked.conditions.push("NOT h.inactive".into()),
         Some(true) => asked.conditions.push("h.inactive".into()),
@@ -182,12 +186,12 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     if query.talks_only {
         asked.conditions.push("h.is_talk".into());
     }
-    let seen = Seen::of(query.seen_by.as_ref());
-    seen.narrow(&mut asked);
+    let seen = VisibleTo::of(query.seen_by.as_ref());
+    seen.add_to(&mut asked);
     if let Some(after) = &query.after {
         asked.params.push((&after.minute, Type::INT8));
         let minute_at = asked.params.len();
-        asked.when(&format!("(h.active_minute, h.sk) < (${minute_at}, $$)"), &after.tie, Type::INT8);
+        asked.add(&format!("(h.active_minute, h.sk) < (${minute_at}, $$)"), &after.tie, Type::INT8);
     }
     let known = few
         || with_words.is_some()
@@ -196,25 +200,25 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
         || query.user_id.is_some()
         || query.parent_id.is_some();
     let walk = match &query.task_id {
-        _ if known => Walk::Known,
-        Some(_) => Walk::Task,
-        None => Walk::State,
+        _ if known => PgListWalk::Known,
+        Some(_) => PgListWalk::Task,
+        None => PgListWalk::State,
     };
-    if types.len() < SessionType::ALL.len() && !matches!(walk, Walk::State) {
-        asked.when("h.session_type = ANY ($$)", &types, Type::TEXT_ARRAY);
+    if types.len() < SessionType::ALL.len() && !matches!(walk, PgListWalk::State) {
+        asked.add("h.session_type = ANY ($$)", &types, Type::TEXT_ARRAY);
     }
-    if statuses.len() < Status::ALL.len() && matches!(walk, Walk::Known) {
-        asked.when("h.status = ANY ($$)", &statuses, Type::TEXT_ARRAY);
+    if statuses.len() < Status::ALL.len() && matches!(walk, PgListWalk::Known) {
+        asked.add("h.status = ANY ($$)", &statuses, Type::TEXT_ARRAY);
     }
     let words = match walk {
-        Walk::State => {
+        PgListWalk::State => {
             let states = |kind| statuses.iter().map(move |status| format!("{kind}/{status}"));
             types.iter().flat_map(states).collect()
         }
-        Walk::Task | Walk::Known => statuses.iter().map(|status| (*status).to_owned()).collect(),
+        PgListWalk::Task | PgListWalk::Known => statuses.iter().map(|status| (*status).to_owned()).collect(),
     };
     let sql = asked.page(walk, &words, one_more);
-    let rows = base.read_once_only(Scope::Tenant(tk), &sql, &asked.params).await?;
+    let rows = context.read_uncached(Scope::Tenant(tk), &sql, &asked.params).await?;
 
     let mut items = Vec::with_capacity(rows.len());
     let mut last = None;
@@ -227,17 +231,17 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     Ok(Page { items, next: last.filter(|_| more) })
 }
 
-/// How many sessions have each of these, up to more than some, now or a moment ago: it says how to look, and not what is
-/// found.
-async fn counted(base: &Base, tk: i32, metadata: &[(String, String)]) -> Result<Vec<usize>> {
+/// How many sessions have each of these values, up to a bound, now or a moment ago: it decides how to search, not
+/// what is found.
+async fn metadata_counts(context: &Context, tk: i32, metadata: &[(String, String)]) -> Result<Vec<usize>> {
     let mut counts = Vec::with_capacity(metadata.len());
     for (key, value) in metadata {
         let at = (tk, key.clone(), value.clone());
-        let count = match base.common.get(&at) {
+        let count = match context.metadata_counts.get(&at) {
             Some(count) => count,
             None => {
-                let count = count(base, tk, key, value).await?;
-                base.common.insert(at, count);
+                let count = metadata_count(context, tk, key, value).await?;
+                context.metadata_counts.insert(at, count);
                 count
             }
         };
@@ -246,36 +250,36 @@ async fn counted(base: &Base, tk: i32, metadata: &[(String, String)]) -> Result<
     Ok(counts)
 }
 
-async fn count(base: &Base, tk: i32, key: &str, value: &str) -> Result<usize> {
+async fn metadata_count(context: &Context, tk: i32, key: &str, value: &str) -> Result<usize> {
     let sql = "SELECT count(*) FROM (SELECT FROM session_metadata m
          WHERE m.tk = $1 AND m.key = $2 AND m.value = $3 LIMIT $4) counted";
     let one_more = int(SOME as u64 + 1);
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &key, &value, &one_more]).await?;
+    let rows = context.read(Scope::Tenant(tk), sql, &[&tk, &key, &value, &one_more]).await?;
     let count = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// Whose eyes a question is asked with, as parameters.
-pub(super) struct Seen {
+/// The sessions that the caller may see, as parameters.
+pub(super) struct VisibleTo {
     pub(super) user: Option<String>,
     pub(super) credential: Option<String>,
     pub(super) prefix: Option<(String, String)>,
 }
 
-impl Seen {
+impl VisibleTo {
     pub(super) fn of(eyes: Option<&Visibility>) -> Self {
         let mut seen = Self { user: None, credential: None, prefix: None };
         match eyes {
             None => {}
             Some(Visibility::Participant(user)) => seen.user = Some(user.as_str().to_owned()),
             Some(Visibility::Claims(credential)) => seen.credential = Some(credential.as_str().to_owned()),
-            // An empty prefix would show everything; nobody is to have one.
-            Some(Visibility::Prefix(prefix)) => seen.prefix = Some(span(prefix)),
+            // An empty prefix would show everything; no channel has one.
+            Some(Visibility::Prefix(prefix)) => seen.prefix = Some(prefix_range(prefix)),
         }
         seen
     }
 
-    fn narrow<'a>(&'a self, asked: &mut Question<'a>) {
+    fn add_to<'a>(&'a self, asked: &mut ListSql<'a>) {
         if let Some(user) = &self.user {
             asked.params.push((user, Type::TEXT));
             let at = asked.params.len();
@@ -285,7 +289,7 @@ impl Seen {
             ));
         }
         if let Some(credential) = &self.credential {
-            asked.when("h.status = 'running' AND h.claim_credential = $$", credential, Type::TEXT);
+            asked.add("h.status = 'running' AND h.claim_credential = $$", credential, Type::TEXT);
         }
         if let Some((from, to)) = &self.prefix {
             asked.params.extend([(from as Param<'a>, Type::TEXT), (to, Type::TEXT)]);
@@ -298,8 +302,8 @@ impl Seen {
     }
 }
 
-/// The ids that start with a prefix, as a half-open span in the order of bytes.
-fn span(prefix: &str) -> (String, String) {
+/// The ids that start with a prefix, as a half-open range in the order of bytes.
+fn prefix_range(prefix: &str) -> (String, String) {
     let next = prefix.char_indices().rev().find_map(|(at, last)| {
         let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32)?;
         Some(format!("{}{next}", &prefix[..at]))

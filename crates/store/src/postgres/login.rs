@@ -1,13 +1,14 @@
-//! The login that serves: whether it may take the roles, and what it could do besides.
+//! The login that serves: whether it may take the roles, and what else it could do.
 //!
-//! Connections take a role right after they are made, and the policies bind every role. Whoever gets a connection to run
-//! a statement of theirs can still lay the role down (`RESET ROLE`), and then has the rights of the login. So the login
-//! should have none: it owns nothing, inherits nothing and may bypass nothing. Another one owns the tables and migrates.
+//! Connections take a role right after connecting, and the policies bind every role. A caller that smuggles a
+//! statement into a connection can still drop the role (`RESET ROLE`) and then has the rights of the login. So the
+//! login should have none: it owns nothing, inherits nothing and may bypass nothing. Another login owns the tables
+//! and migrates.
 
 use sederunt_core::Error;
 use tokio_postgres::Client;
 
-use super::connect::{Address, Role, schemas};
+use super::connect::{Address, DbRole, schemas};
 use super::fault::Result;
 use super::migrate::may_take;
 
@@ -21,14 +22,14 @@ pub struct LoginRights {
     pub is_owner: bool,
     /// Has rights of the installation's roles without taking them.
     pub inherits: bool,
-    /// May make roles, and on servers before version 16 give itself any of them.
+    /// May create roles, and on servers before version 16 give itself any of them.
     pub makes_roles: bool,
     /// Roles of the installation that it may not take.
     pub roles_untaken: Vec<String>,
 }
 
 impl LoginRights {
-    /// What it could do to the wall between tenants after `RESET ROLE`; nothing, for a login that only serves.
+    /// What it could do to the separation of tenants after `RESET ROLE`; nothing, for a login that only serves.
     pub fn excess(&self) -> Vec<&'static str> {
         [
             (self.is_superuser, "is a superuser"),
@@ -43,7 +44,7 @@ impl LoginRights {
     }
 }
 
-/// Looks at the login of a connection, whatever role it has taken.
+/// Reads the rights of the login of a connection, whatever role it has taken.
 pub(super) async fn rights(client: &Client, schema: &str) -> Result<LoginRights> {
     let sql = format!(
         "SELECT r.rolname::text, r.rolsuper, r.rolbypassrls, r.rolcreaterole,
@@ -56,7 +57,8 @@ pub(super) async fn rights(client: &Client, schema: &str) -> Result<LoginRights>
          FROM pg_roles r WHERE r.rolname = session_user",
         may_take("o.oid")
     );
-    let row = client.query_one(&sql, &[&schemas(schema).as_slice(), &Role::names(schema).as_slice()]).await?;
+    let row =
+        client.query_one(&sql, &[&schemas(schema).as_slice(), &DbRole::names(schema).as_slice()]).await?;
     Ok(LoginRights {
         name: row.try_get(0)?,
         is_superuser: row.try_get(1)?,
@@ -68,9 +70,9 @@ pub(super) async fn rights(client: &Client, schema: &str) -> Result<LoginRights>
     })
 }
 
-/// Refuses a login that may not take the roles, and warns of one that could lift the walls.
+/// Refuses a login that may not take the roles, and warns of one that could lift row-level security.
 pub(super) async fn check(address: &Address) -> Result<()> {
-    let (client, _said) = address.alone().await?;
+    let (client, _said) = address.connect().await?;
     let login = rights(&client, &address.schema).await?;
     if !login.roles_untaken.is_empty() {
         let roles = login.roles_untaken.join(", ");

@@ -1,4 +1,4 @@
-//! What is remembered of people: rows, and the words that they are found by.
+//! Memories: their rows, and the words that they are found by.
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
@@ -10,10 +10,10 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{self, Base, Scope, Tx, int};
+use super::tx::{self, Context, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, read};
-use crate::recall::{self, Filing, HITS_MAX, Hit};
+use crate::postings::{self, HITS_MAX, PostingHit, Postings};
 
 const MEMORY: &str = "m.n, m.id, m.owner, m.created_at, m.last_referenced_at, m.dormant_at, m.body";
 
@@ -38,26 +38,26 @@ impl MemoryStore for PostgresStore {
         query: MemoryQuery,
     ) -> StoreFuture<'a, Page<Memory, i64>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
             if query.words.is_empty() {
-                newest(&self.base, tk, &query).await
+                newest(&self.context, tk, &query).await
             } else {
-                matching(&self.base, tk, &query).await
+                matching(&self.context, tk, &query).await
             }
         })
     }
 
     fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Memory>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = format!("SELECT {MEMORY} FROM memories m WHERE m.tk = $1 AND m.id = $2");
-            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
             rows.first().map(|row| memory_of(row).map(|(_, memory)| memory)).transpose()
         })
     }
 
     fn memories_at<'a>(&'a self, tenant: &'a TenantId, ids: &'a [String]) -> StoreFuture<'a, Vec<Memory>> {
-        read(at(&self.base, tenant, ids))
+        read(at(&self.context, tenant, ids))
     }
 
     fn count_memories<'a>(
@@ -66,71 +66,76 @@ impl MemoryStore for PostgresStore {
         owner: &'a Owner,
         kind: MemoryKind,
     ) -> StoreFuture<'a, u64> {
-        read(count(&self.base, tenant, owner, kind))
+        read(count(&self.context, tenant, owner, kind))
     }
 }
 
-/// Those of these that are there.
-pub(super) async fn at(base: &Base, tenant: &TenantId, ids: &[String]) -> Result<Vec<Memory>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
+/// The memories with these ids.
+pub(super) async fn at(context: &Context, tenant: &TenantId, ids: &[String]) -> Result<Vec<Memory>> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(Vec::new()) };
     let sql = format!("SELECT {MEMORY} FROM memories m WHERE m.tk = $1 AND m.id = ANY ($2)");
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &ids]).await?;
+    let rows = context.read(Scope::Tenant(tk), &sql, &[&tk, &ids]).await?;
     rows.iter().map(|row| memory_of(row).map(|(_, memory)| memory)).collect()
 }
 
-/// How many of a kind are brought up.
-pub(super) async fn count(base: &Base, tenant: &TenantId, owner: &Owner, kind: MemoryKind) -> Result<u64> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(0) };
+/// How many memories of a kind are shown.
+pub(super) async fn count(
+    context: &Context,
+    tenant: &TenantId,
+    owner: &Owner,
+    kind: MemoryKind,
+) -> Result<u64> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(0) };
     let sql =
         "SELECT count(*) FROM memories WHERE tk = $1 AND owner = $2 AND kind = $3 AND dormant_at IS NULL";
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &owner.as_str(), &kind.as_str()]).await?;
+    let rows = context.read(Scope::Tenant(tk), sql, &[&tk, &owner.as_str(), &kind.as_str()]).await?;
     Ok(tx::count(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
 }
 
-/// A page, newest first. Each kind has its own order in the index, so they are merged.
-async fn newest(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
+/// A page, newest first. Each kind has its own order in the index, so the kinds are merged.
+async fn newest(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
     let sql = format!(
         "SELECT {MEMORY} FROM unnest($3::text[]) AS k (kind) CROSS JOIN LATERAL (
              SELECT * FROM memories m WHERE m.tk = $1 AND m.owner = $2 AND m.kind = k.kind AND m.n < $4
                  AND m.created_at >= $5 AND ($6 OR m.dormant_at IS NULL) ORDER BY m.n DESC LIMIT $7) m
          ORDER BY m.n DESC LIMIT $7"
     );
-    let kinds: Vec<&str> = recall::kinds(query).iter().map(|kind| kind.as_str()).collect();
+    let kinds: Vec<&str> = postings::kinds(query).iter().map(|kind| kind.as_str()).collect();
     let (before, since) = (query.after.unwrap_or(i64::MAX), since(query));
     let one_more = int(query.limit as u64).saturating_add(1);
     let (owner, dormant) = (query.owner.as_str(), query.dormant);
-    let rows = base
+    let rows = context
         .read(Scope::Tenant(tk), &sql, &[&tk, &owner, &kinds, &before, &since, &dormant, &one_more])
         .await?;
     let found: Vec<(i64, Memory)> = rows.iter().map(memory_of).collect::<Result<_>>()?;
     Ok(Page::cut(found, query.limit))
 }
 
-/// Those that fit the words best.
-async fn matching(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
-    let (words, drawers) = (recall::asked(query), recall::drawers(tk.into(), query));
-    let found = under_words(base, tk, "memory_words", &words, &drawers).await?;
+/// The memories that match the words best.
+async fn matching(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
+    let (words, buckets) = (postings::query_words(query), postings::buckets(tk.into(), query));
+    let found = hits_of_words(context, tk, "memory_words", &words, &buckets).await?;
     let sql = format!(
         "SELECT {MEMORY} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN memories m ON m.tk = $1 AND m.n = r.n
          WHERE m.owner = $3 AND m.created_at >= $4 ORDER BY r.at LIMIT $5"
     );
-    let (best, limit) = (recall::best(&found), int(query.limit as u64));
-    let rows = base
+    let (best, limit) = (postings::rank(&found), int(query.limit as u64));
+    let rows = context
         .read(Scope::Tenant(tk), &sql, &[&tk, &best, &query.owner.as_str(), &since(query), &limit])
         .await?;
     let items = rows.iter().map(|row| memory_of(row).map(|(_, memory)| memory)).collect::<Result<_>>()?;
     Ok(Page { items, next: None })
 }
 
-/// The newest few under each word in any of these drawers, and one more where there are too many.
-pub(super) async fn under_words(
-    base: &Base,
+/// The newest hits of each word in any of these buckets, and one more where there are too many.
+pub(super) async fn hits_of_words(
+    context: &Context,
     tk: i32,
     table: &str,
     words: &[String],
-    drawers: &[i64],
-) -> Result<Vec<Vec<Hit>>> {
+    buckets: &[i64],
+) -> Result<Vec<Vec<PostingHit>>> {
     let sql = format!(
         "SELECT w.at, f.n, f.times, f.length FROM unnest($2::text[]) WITH ORDINALITY AS w (word, at)
          CROSS JOIN unnest($3::bigint[]) AS d (drawer)
@@ -138,10 +143,10 @@ pub(super) async fn under_words(
              WHERE m.tk = $1 AND m.drawer = d.drawer AND m.word = w.word ORDER BY m.n DESC LIMIT $4) f"
     );
     let most = HITS_MAX as i64 + 1;
-    let mut found: Vec<Vec<Hit>> = vec![Vec::new(); words.len()];
-    for row in base.read(Scope::Tenant(tk), &sql, &[&tk, &words, &drawers, &most]).await? {
+    let mut found: Vec<Vec<PostingHit>> = vec![Vec::new(); words.len()];
+    for row in context.read(Scope::Tenant(tk), &sql, &[&tk, &words, &buckets, &most]).await? {
         let at = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or_default();
-        let hit = Hit { n: row.try_get(1)?, times: row.try_get(2)?, length: row.try_get(3)? };
+        let hit = PostingHit { n: row.try_get(1)?, times: row.try_get(2)?, length: row.try_get(3)? };
         if let Some(hits) = found.get_mut(at) {
             hits.push(hit);
         }
@@ -153,11 +158,12 @@ fn since(query: &MemoryQuery) -> i64 {
     query.since.map_or(i64::MIN, Timestamp::as_micros)
 }
 
-/// Writes a memory whole. Its words are filed anew, and what a model made of them goes, only if they are others.
+/// Writes a memory whole. If its words changed, its postings are written again and its vector is removed.
 pub(super) async fn put(tx: &Tx, tk: i32, memory: &Memory) -> Result<()> {
-    let filing = Filing::of(tk.into(), memory);
-    let line = filing.line();
-    // The row keeps where it was filed until that was taken out: whoever writes it too waits for this one.
+    let postings = Postings::of(tk.into(), memory);
+    let line = postings.line();
+    // The row keeps its old bucket and words until those postings are deleted; another transaction that writes the
+    // row waits for this one.
     let sql = "INSERT INTO memories AS m (tk, id, owner, kind, created_at, last_referenced_at, dormant_at, body, drawer,
              words) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, '')
          ON CONFLICT (tk, id) DO UPDATE SET owner = excluded.owner, kind = excluded.kind,
@@ -181,22 +187,22 @@ pub(super) async fn put(tx: &Tx, tk: i32, memory: &Memory) -> Result<()> {
         )
         .await?;
     let row = rows.first().ok_or_else(|| Error::internal("a memory was not written"))?;
-    let (n, drawer, words): (i64, i64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    if drawer == filing.drawer && words == line {
+    let (n, bucket, words): (i64, i64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if bucket == postings.bucket && words == line {
         return Ok(());
     }
     let mut writes = Writes::default();
-    writes.give(TAKE_OUT, cells![tk, drawer, words, n]);
+    writes.add_after(TAKE_OUT, cells![tk, bucket, words, n]);
     let (texts, times): (Vec<&str>, Vec<i64>) =
-        filing.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
-    writes.give(
+        postings.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
+    writes.add_after(
         "INSERT INTO memory_words (tk, drawer, word, n, times, length)
          SELECT $1, $2, w.word, $3, w.times, $6 FROM unnest($4::text[], $5::bigint[]) AS w (word, times)",
-        cells![tk, filing.drawer, n, texts, times, filing.length],
+        cells![tk, postings.bucket, n, texts, times, postings.length],
     );
-    writes.give(
+    writes.add_after(
         "UPDATE memories SET drawer = $3, words = $4, embedded_by = '', vector = NULL WHERE tk = $1 AND n = $2",
-        cells![tk, n, filing.drawer, line],
+        cells![tk, n, postings.bucket, line],
     );
     writes.run(tx.client()?).await
 }
@@ -206,28 +212,28 @@ const TAKE_OUT: &str = "DELETE FROM memory_words WHERE tk = $1 AND drawer = $2 A
 pub(super) async fn remove(tx: &Tx, tk: i32, id: &str) -> Result<()> {
     let sql = "DELETE FROM memories WHERE tk = $1 AND id = $2 RETURNING drawer, words, n";
     if let Some(row) = tx.query(sql, &[&tk, &id]).await?.first() {
-        let (drawer, words, n): (i64, &str, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        tx.execute(TAKE_OUT, &[&tk, &drawer, &words, &n]).await?;
+        let (bucket, words, n): (i64, &str, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        tx.execute(TAKE_OUT, &[&tk, &bucket, &words, &n]).await?;
     }
     Ok(())
 }
 
-/// Forgets everything of an owner.
+/// Deletes all memories of an owner.
 pub(super) async fn remove_of(tx: &Tx, tk: i32, owner: &Owner) -> Result<()> {
-    let drawers = recall::drawers_of(tk.into(), owner);
+    let buckets = postings::buckets_of(tk.into(), owner);
     tx.execute(
         "DELETE FROM memory_words WHERE tk = $1 AND drawer = ANY ($2)
              AND n IN (SELECT n FROM memories WHERE tk = $1 AND owner = $3)",
-        &[&tk, &drawers, &owner.as_str()],
+        &[&tk, &buckets, &owner.as_str()],
     )
     .await?;
     tx.execute("DELETE FROM memories WHERE tk = $1 AND owner = $2", &[&tk, &owner.as_str()]).await?;
     Ok(())
 }
 
-/// Hands facts and arcs of one owner to another, from drawer to drawer.
+/// Hands facts and arcs of one owner to another, from bucket to bucket.
 pub(super) async fn hand_over(tx: &Tx, tk: i32, from: &Owner, into: &Owner) -> Result<()> {
-    let (old, new) = (recall::drawers_of(tk.into(), from), recall::drawers_of(tk.into(), into));
+    let (old, new) = (postings::buckets_of(tk.into(), from), postings::buckets_of(tk.into(), into));
     for sql in [
         "UPDATE memory_words w SET drawer = d.new FROM unnest($2::bigint[], $3::bigint[]) AS d (old, new)
          WHERE w.tk = $1 AND w.drawer = d.old AND w.n IN

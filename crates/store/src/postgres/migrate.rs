@@ -1,10 +1,10 @@
-//! The schema: made, brought forward, or refused when it is newer than this program.
+//! The schema: created, migrated, or refused if it is newer than this program.
 
 use sederunt_core::Error;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::connect::{Address, Role};
+use super::connect::{Address, DbRole};
 use super::fault::{Fault, Result};
 use super::tx::hash64;
 
@@ -32,30 +32,30 @@ const STEPS: &[(&str, &str)] = &[
 /// The version that this program writes.
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
-/// Parallel starts may meet in the catalogue of roles, which no lock of one database covers.
+/// Parallel starts may conflict in the catalogue of roles, which no lock of one database covers.
 const ROLE_TRIES_MAX: usize = 20;
 
-/// What the login that brings a schema up is for.
+/// What the migrating login is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Login {
-    /// Migrations alone: it owns the tables, and another login serves.
+pub(super) enum MigrationLogin {
+    /// Migrations only: it owns the tables, and another login serves.
     Owns,
     /// Serving too, so it must be able to take the roles.
     Serves,
 }
 
-/// The text of a step for a schema. The first thirteen steps name the roles as they were called while all installations of
-/// a server shared them.
+/// The text of a step for a schema. The first thirteen steps name the roles as they were called when all
+/// installations of a server shared them.
 fn text_of(sql: &str, schema: &str) -> String {
-    let ours = Role::ALL.iter().fold(sql.to_owned(), |text, role| {
+    let ours = DbRole::ALL.iter().fold(sql.to_owned(), |text, role| {
         text.replace(&format!("sederunt_{}", role.part()), &role.name("{schema}"))
     });
     ours.replace("{schema}", schema)
 }
 
-/// Brings the schema to [`VERSION`]. Starts in parallel wait for each other.
-pub(super) async fn bring_up(address: &Address, login: Login) -> Result<()> {
-    let (client, _said) = address.alone().await?;
+/// Migrates the schema to [`VERSION`]. Parallel starts wait for each other.
+pub(super) async fn migrate(address: &Address, login: MigrationLogin) -> Result<()> {
+    let (client, _said) = address.connect().await?;
     client.batch_execute("SET statement_timeout TO 0").await?;
     make_roles(&client, &address.schema, login).await?;
     let schema = &address.schema;
@@ -66,7 +66,7 @@ pub(super) async fn bring_up(address: &Address, login: Login) -> Result<()> {
             client.batch_execute("BEGIN").await?;
             client.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
             if at == 0 {
-                let roles = Role::names(schema).join(", ");
+                let roles = DbRole::names(schema).join(", ");
                 client
                     .batch_execute(&format!(
                         "CREATE SCHEMA IF NOT EXISTS {schema}; GRANT USAGE ON SCHEMA {schema} TO {roles}; \
@@ -91,14 +91,14 @@ pub(super) async fn bring_up(address: &Address, login: Login) -> Result<()> {
     Ok(())
 }
 
-/// Brings the schema up where it is older than this program, as the login that serves. One that may not do that, because
-/// another login owns the tables, is told what to do.
-pub(super) async fn bring_up_if_older(address: &Address) -> Result<()> {
+/// Migrates an older schema as the login that serves. A login that may not do that, because another one owns the
+/// tables, is told what to do.
+pub(super) async fn migrate_if_older(address: &Address) -> Result<()> {
     let found = version_of(address).await?;
     if found == STEPS.len() as i64 {
         return Ok(());
     }
-    match bring_up(address, Login::Serves).await {
+    match migrate(address, MigrationLogin::Serves).await {
         Err(Fault::Database(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             let refused =
                 error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
@@ -114,7 +114,7 @@ pub(super) async fn bring_up_if_older(address: &Address) -> Result<()> {
     }
 }
 
-/// Refuses to start on a schema that another program has written.
+/// Refuses to start on a schema of another version.
 pub(super) async fn check(address: &Address) -> Result<()> {
     let found = version_of(address).await?;
     if found > STEPS.len() as i64 {
@@ -130,7 +130,7 @@ pub(super) async fn check(address: &Address) -> Result<()> {
 
 /// The version that a schema has; 0 where there is none, or nothing that this login may see.
 pub(super) async fn version_of(address: &Address) -> Result<i64> {
-    let (client, _said) = address.alone().await?;
+    let (client, _said) = address.connect().await?;
     look_as_scan(&client, &address.schema).await?;
     match newest(&client).await {
         Err(Fault::Database(error))
@@ -144,10 +144,9 @@ pub(super) async fn version_of(address: &Address) -> Result<i64> {
     }
 }
 
-/// Takes the role that may see the version, where there is one already: a login that inherits nothing sees nothing
-/// without it.
+/// Takes the role that may read the version, if it exists: a login that inherits nothing sees nothing without it.
 pub(super) async fn look_as_scan(client: &Client, schema: &str) -> Result<()> {
-    match client.batch_execute(&format!("SET ROLE {}", Role::Scan.name(schema))).await {
+    match client.batch_execute(&format!("SET ROLE {}", DbRole::Scan.name(schema))).await {
         Err(error) if error.as_db_error().is_none() => Err(error.into()),
         _ => Ok(()),
     }
@@ -164,9 +163,9 @@ fn newer(found: i64) -> Error {
     ))
 }
 
-/// The roles belong to the whole server, so another database's start may be making them too.
-async fn make_roles(client: &Client, schema: &str, login: Login) -> Result<()> {
-    for name in Role::names(schema) {
+/// Roles belong to the whole server, so the start of another database may be creating them too.
+async fn make_roles(client: &Client, schema: &str, login: MigrationLogin) -> Result<()> {
+    for name in DbRole::names(schema) {
         let mut tries = 0;
         loop {
             match make_role(client, &name, login).await {
@@ -182,7 +181,7 @@ async fn make_roles(client: &Client, schema: &str, login: Login) -> Result<()> {
 async fn make_role(
     client: &Client,
     name: &str,
-    login: Login,
+    login: MigrationLogin,
 ) -> std::result::Result<(), tokio_postgres::Error> {
     let found = client.query_opt("SELECT 1 FROM pg_roles WHERE rolname = $1", &[&name]).await?;
     if found.is_none() {
@@ -190,7 +189,7 @@ async fn make_role(
             .batch_execute(&format!("CREATE ROLE {name} NOLOGIN NOBYPASSRLS NOSUPERUSER NOINHERIT"))
             .await?;
     }
-    if login == Login::Owns {
+    if login == MigrationLogin::Owns {
         return Ok(());
     }
     let member = client.query_one(&format!("SELECT {}", may_take("$1::name")), &[&name]).await?;
@@ -200,7 +199,7 @@ async fn make_role(
     Ok(())
 }
 
-/// Whether the login may take a role. From version 16 on, whoever makes a role is its member without the right to.
+/// Whether the login may take a role. From version 16 on, the creator of a role is its member without that right.
 pub(super) fn may_take(role: &str) -> String {
     format!(
         "pg_has_role(session_user, {role}, \

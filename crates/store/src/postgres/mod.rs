@@ -1,70 +1,96 @@
-//! The seam on PostgreSQL: many stateless nodes over one database.
+//! The store on PostgreSQL: many stateless nodes over one database.
 //!
-//! Plain appends go through `lanes` in batches, other small changes through `groups`, and claims for the same work meet
-//! in `takers`; every other change is a transaction of its own (`commit`). Small reads meet in `looks`.
+//! # Which way a change goes
+//!
+//! `PostgresStore::commit` sends a change one of four ways; claims go a fifth. Changes of several
+//! callers share a transaction where the table says so.
+//!
+//! | change | way | shared by | round trips | role |
+//! |---|---|---|---|---|
+//! | plain append; this node has the session's head in its cache; no idempotency key, no external id, no look at participants | `append/queue` → `append/optimistic` | a batch | 1: one statement, which writes only rows that are still as cached. An append whose row has changed goes on to the next way | `append` |
+//! | every other plain append | `append/queue` → `append/batch` | a batch | 2: begin, lock and load; write and commit | `append` |
+//! | at most four sessions; no key, audit line, record, fork or deletion | `batching/changes` → `commit` | up to 32 changes of one tenant | 2: begin, lock and load; write and commit. 1 more if participants are asked for, 1 more for external ids | `app` |
+//! | everything else, also appends of `human.*` events and by share links | `commit` | no other change | as above; 1 more for each fork; with records, 1 or more for each record and 1 for the commit; a deletion deletes table by table | `app` |
+//! | claims for the same work | `batching/claims` → `claim` | up to 128 sessions; a claim with a key goes alone | 2: begin, lock and load; write and commit. 1 more if an agent's runs are limited, 3 more with a key, another round if sessions had to be passed over | `app` |
+//!
+//! A *plain append* is a change with one part that appends to one existing session, without records and audit line
+//! (`Change::is_plain_append`). Round trips are counted with prepared statements and a known tenant: preparing a statement
+//! costs one more per connection, and the number of a tenant is asked for every five seconds. More than 24 statements are
+//! sent in portions. The role `append` may not read content, add `human.*` events or see share links.
+//!
+//! The four ways of changes call one `judge::judge`, which applies core's rules to a head; a claim is judged by core's
+//! `HandOut`. All of them lock heads in the order of their keys. After the commit, `Context::publish` (`tx`) tells the hub of this
+//! node, the other nodes and the indexer, and then the callers are acknowledged.
+//!
+//! # The other parts
+//!
+//! | part | does |
+//! |---|---|
+//! | `append/head_cache` | heads as this node's appends left them |
+//! | `batching/coalesce` | collects requests into batches, for `changes` and `point_reads` |
+//! | `batching/point_reads` | reads of one session, one document or the time, which share a transaction |
+//! | `writes` | statements for many rows at once, and the pipeline that sends them |
+//! | `notify`, `seal`, `reply_pieces` | tells other nodes which logs have grown, and the text of unfinished replies |
+//! | `indexer`, `unindexed`, `tsvector`, `search` | the search index, which follows the commits |
+//! | `tx`, `connect`, `migrate`, `login` | transactions and their scope, connections and roles, the schema, the rights of the login |
+//!
 //! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
-//! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
+mod append;
 mod approvals;
-mod basis;
-mod batch;
+mod batching;
 mod claim;
 mod commit;
 mod connect;
 pub mod copy;
 mod crises;
+mod definitions;
 mod events;
 mod fault;
 mod feedback;
-mod fresh;
-mod gather;
-mod groups;
-mod index;
+mod idempotency;
+mod indexer;
 pub mod inspect;
-mod keys;
-mod known;
-mod lanes;
+mod judge;
 mod lessons;
-mod library;
 mod list;
 pub mod login;
-mod looks;
 mod memories;
 mod migrate;
-mod ordinary;
+mod notify;
 mod people;
-mod pieces;
-mod queue;
 mod ratings;
 mod records;
+mod reply_pieces;
 mod rows;
 mod seal;
 mod search;
 mod sessions;
-mod spread;
 mod sweep;
-mod takers;
 mod talk;
 mod tenants;
 #[cfg(test)]
 mod tests;
 mod tsvector;
 mod tx;
+mod unindexed;
 mod vectors;
+mod work_queue;
 mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use batch::Job;
-use connect::{Address, Role};
+use append::AppendJob;
+use append::head_cache::HeadCache;
+use append::queue::{AppendQueues, QUEUES};
+use batching::changes::ChangeBatches;
+use batching::claims::ClaimBatches;
+use batching::point_reads::ReadBatches;
+use connect::{Address, DbRole};
 use fault::Fault;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use groups::Groups;
-use known::KnownHeads;
-use lanes::{LANES, Lanes};
-use looks::Looks;
 use parking_lot::Mutex;
 use sederunt_core::clock::SystemClock;
 use sederunt_core::ids::TenantId;
@@ -74,30 +100,29 @@ use sederunt_core::store::{
 };
 use sederunt_core::time::Timestamp;
 use sederunt_core::{Error, Result};
-use takers::Takers;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tx::Base;
+use tx::Context;
 
-/// Connections for commands and reads, when nobody says.
+/// Connections for commands and reads, by default.
 const POOL_SIZE_DEFAULT: usize = 16;
 /// Connections for sweeps, polls and notifications.
 const SCAN_SIZE: usize = 3;
-/// How long opening waits until this node hears the others.
+/// How long opening waits until this node listens to the others.
 const LISTEN_MAX: Duration = Duration::from_secs(5);
-/// How long closing waits for tasks that should have ended.
+/// How long closing waits for its tasks.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
-/// Where the database is, and what goes with it.
+/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
     pub url: String,
-    /// Everything lives in this schema, so that several stores can share a database.
+    /// The schema of all tables, so that several stores can share a database.
     pub schema: String,
-    /// Only its offset counts, added to the time of the database.
+    /// Only its offset is used; it is added to the database's time.
     pub clock: Arc<SystemClock>,
     pub hub: Arc<Hub>,
-    /// Whether to make the schema or bring it forward, as the login in the URL.
+    /// Whether to create or migrate the schema, as the login in the URL.
     pub migrate: bool,
     pub pool_size: usize,
 }
@@ -115,22 +140,22 @@ impl PostgresOptions {
     }
 }
 
-/// Makes the schema or brings it forward as a login that owns it and does not serve. The version that it has then.
+/// Creates or migrates the schema as a login that owns it and does not serve. Returns its version.
 pub async fn migrate(url: &str, schema: &str) -> Result<u32> {
-    migrate::bring_up(&Address::parse(url, schema)?, migrate::Login::Owns).await?;
+    migrate::migrate(&Address::parse(url, schema)?, migrate::MigrationLogin::Owns).await?;
     Ok(migrate::VERSION)
 }
 
 /// A store on PostgreSQL.
 #[derive(Debug)]
 pub struct PostgresStore {
-    base: Arc<Base>,
-    lanes: Arc<Lanes>,
-    groups: Groups,
-    looks: Looks,
-    takers: Arc<Takers>,
+    context: Arc<Context>,
+    append_queues: Arc<AppendQueues>,
+    change_batches: ChangeBatches,
+    read_batches: ReadBatches,
+    claim_batches: Arc<ClaimBatches>,
     closing: watch::Sender<bool>,
-    lane_tasks: Mutex<Vec<JoinHandle<()>>>,
+    drivers: Mutex<Vec<JoinHandle<()>>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -138,50 +163,50 @@ impl PostgresStore {
     pub async fn open(options: PostgresOptions) -> Result<Arc<Self>> {
         let address = Address::parse(&options.url, &options.schema)?;
         if options.migrate {
-            migrate::bring_up_if_older(&address).await?;
+            migrate::migrate_if_older(&address).await?;
         } else {
             migrate::check(&address).await?;
         }
         login::check(&address).await?;
-        let scan = address.pool(Role::Scan, SCAN_SIZE)?;
-        let secret = spread::secret(&scan, &address.schema).await?;
-        let base = Arc::new(Base {
+        let scan = address.pool(DbRole::Scan, SCAN_SIZE)?;
+        let secret = notify::secret(&scan, &address.schema).await?;
+        let context = Arc::new(Context {
             schema: address.schema.clone(),
-            app: address.pool(Role::App, options.pool_size.max(2))?,
+            app: address.pool(DbRole::App, options.pool_size.max(2))?,
             scan,
-            append: address.pool(Role::Append, LANES)?,
+            append: address.pool(DbRole::Append, QUEUES)?,
             clock: options.clock,
             hub: options.hub,
-            outbox: spread::Outbox::new(secret)?,
-            dirty: index::Dirty::default(),
-            fresh: fresh::Fresh::default(),
-            tenants: Base::cache(),
-            common: Base::common(),
-            reading: Mutex::default(),
-            known: KnownHeads::default(),
+            notify_queue: notify::NotifyQueue::new(secret)?,
+            dirty_sessions: indexer::DirtySessions::default(),
+            unindexed: unindexed::UnindexedEvents::default(),
+            tenants: Context::tenant_cache(),
+            metadata_counts: Context::metadata_count_cache(),
+            clock_reading: Mutex::default(),
+            head_cache: HeadCache::default(),
         });
-        let (lanes, mut lane_tasks) = Lanes::start(&base);
-        let (groups, drivers) = Groups::start(&base);
-        lane_tasks.extend(drivers);
-        let (looks, drivers) = Looks::start(&base);
-        lane_tasks.extend(drivers);
+        let (append_queues, mut drivers) = AppendQueues::start(&context);
+        let (change_batches, change_drivers) = ChangeBatches::start(&context);
+        drivers.extend(change_drivers);
+        let (read_batches, read_drivers) = ReadBatches::start(&context);
+        drivers.extend(read_drivers);
         let (closing, seen) = watch::channel(false);
         let (listens, mut listening) = mpsc::channel(1);
         let tasks = vec![
-            tokio::spawn(spread::listen(base.clone(), address, listens, seen.clone())),
-            tokio::spawn(spread::tell(base.clone(), seen.clone())),
-            tokio::spawn(spread::poll(base.clone(), seen.clone())),
-            tokio::spawn(index::follow(base.clone(), seen)),
-            tokio::spawn(finish_removals(base.clone())),
+            tokio::spawn(notify::listen(context.clone(), address, listens, seen.clone())),
+            tokio::spawn(notify::send_loop(context.clone(), seen.clone())),
+            tokio::spawn(notify::poll(context.clone(), seen.clone())),
+            tokio::spawn(indexer::follow(context.clone(), seen)),
+            tokio::spawn(finish_removals(context.clone())),
         ];
         let store = Self {
-            base,
-            lanes,
-            groups,
-            looks,
-            takers: Arc::default(),
+            context,
+            append_queues,
+            change_batches,
+            read_batches,
+            claim_batches: Arc::default(),
             closing,
-            lane_tasks: Mutex::new(lane_tasks),
+            drivers: Mutex::new(drivers),
             tasks: Mutex::new(tasks),
         };
         match tokio::time::timeout(LISTEN_MAX, listening.recv()).await {
@@ -190,8 +215,8 @@ impl PostgresStore {
         }
     }
 
-    /// Plain appends are batched, but for what the role of the batches is not given: what a browser records
-    /// about a person, and anything of a share link.
+    /// Whether a change goes to the append queues. The role `append` may not write what a browser records about a
+    /// person (`human.*`) or act for share links.
     fn is_batched(change: &Change) -> bool {
         let shared = change.parts.iter().any(|part| {
             part.guard.append.as_ref().is_some_and(|rule| rule.actor.role == sederunt_core::Role::Share)
@@ -206,39 +231,44 @@ impl PostgresStore {
     async fn append(&self, tk: i32, change: Change) -> Result<CommitResult, Refusal> {
         let (done, answer) = oneshot::channel();
         let Change { tenant, parts, key, .. } = change;
-        let Some(part) = parts.into_iter().next() else { return Err(lost()) };
-        let sederunt_core::store::PartTarget::Session(session) = part.on else { return Err(lost()) };
-        let Some(Write::Append(events)) = part.writes.into_iter().next() else { return Err(lost()) };
-        self.lanes.put(Job { tk, tenant, session, guard: part.guard, events, key, done })?;
+        let Some(part) = parts.into_iter().next() else { return Err(not_an_append()) };
+        let sederunt_core::store::PartTarget::Session(session) = part.on else { return Err(not_an_append()) };
+        let Some(write @ Write::Append(_)) = part.writes.into_iter().next() else {
+            return Err(not_an_append());
+        };
+        self.append_queues.put(AppendJob { tk, tenant, session, guard: part.guard, write, key, done })?;
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store has closed").into()))
     }
 
-    /// In a task of its own: a caller that goes away cannot stop a change halfway between commit and publication.
+    /// In a task of its own, so that a caller that goes away cannot stop a change between commit and publication.
     async fn apply(&self, tk: i32, change: Change) -> Result<CommitResult, Refusal> {
-        let base = self.base.clone();
-        let task = tokio::spawn(async move { commit::apply(&base, tk, &change).await });
+        let context = self.context.clone();
+        let task = tokio::spawn(async move { commit::apply(&context, tk, &change).await });
         task.await.unwrap_or_else(|error| Err(Error::internal(error).into()))
     }
 }
 
-fn lost() -> Refusal {
+fn not_an_append() -> Refusal {
     Error::internal("a batched change that is no plain append").into()
 }
 
-async fn finish_removals(base: Arc<Base>) {
-    if let Err(fault) = tenants::sweep(&base).await {
-        tracing::warn!(?fault, "rows of deleted tenants could not be removed; the next start tries again");
+async fn finish_removals(context: Arc<Context>) {
+    if let Err(fault) = tenants::sweep(&context).await {
+        tracing::warn!(
+            ?fault,
+            "the store could not delete the rows of removed tenants; the next start tries again"
+        );
     }
 }
 
 impl Drop for PostgresStore {
     fn drop(&mut self) {
-        self.lanes.close();
+        self.append_queues.close();
         self.closing.send_replace(true);
     }
 }
 
-/// Turns the faults of a read into the product's errors.
+/// Turns the fault of a read into the product's error.
 fn read<'a, T: 'a>(work: impl Future<Output = Result<T, Fault>> + Send + 'a) -> BoxFuture<'a, Result<T>> {
     work.map(|outcome| outcome.map_err(Error::from)).boxed()
 }
@@ -246,12 +276,12 @@ fn read<'a, T: 'a>(work: impl Future<Output = Result<T, Fault>> + Send + 'a) -> 
 impl CommitStore for PostgresStore {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitResult, Refusal>> {
         async move {
-            let tk = self.base.tk(&change.tenant).await.map_err(Error::from)?;
+            let tk = self.context.tk(&change.tenant).await.map_err(Error::from)?;
             let tk = tk.ok_or(Refusal::Rejected(Error::NotFound))?;
             if Self::is_batched(&change) {
                 self.append(tk, change).await
-            } else if Groups::take(&change) {
-                self.groups.apply(tk, change).await
+            } else if ChangeBatches::accepts(&change) {
+                self.change_batches.apply(tk, change).await
             } else {
                 self.apply(tk, change).await
             }
@@ -260,42 +290,42 @@ impl CommitStore for PostgresStore {
     }
 
     fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> StoreFuture<'a, Option<Replay>> {
-        read(keys::recall(&self.base, tenant, key))
+        read(idempotency::recall(&self.context, tenant, key))
     }
 }
 
 impl UpkeepStore for PostgresStore {
     fn now(&self) -> StoreFuture<'_, Timestamp> {
-        self.looks.now().boxed()
+        self.read_batches.now().boxed()
     }
 
     fn installation_key(&self) -> StoreFuture<'_, [u8; 32]> {
-        read(talk::installation_key(&self.base))
+        read(talk::installation_key(&self.context))
     }
 
     fn ready(&self) -> StoreFuture<'_, ()> {
-        read(sweep::ready(&self.base))
+        read(sweep::ready(&self.context))
     }
 
     fn vitals(&self) -> StoreFuture<'_, Vitals> {
-        read(sweep::vitals(&self.base))
+        read(sweep::vitals(&self.context))
     }
 
     fn index_now(&self) -> StoreFuture<'_, ()> {
-        read(index::catch_up(&self.base))
+        read(indexer::catch_up(&self.context))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
-            self.lanes.close();
-            self.groups.close();
-            self.looks.close();
-            let lane_tasks = std::mem::take(&mut *self.lane_tasks.lock());
-            end(lane_tasks).await;
+            self.append_queues.close();
+            self.change_batches.close();
+            self.read_batches.close();
+            let drivers = std::mem::take(&mut *self.drivers.lock());
+            join_or_abort(drivers).await;
             self.closing.send_replace(true);
             let tasks = std::mem::take(&mut *self.tasks.lock());
-            end(tasks).await;
-            for pool in [&self.base.app, &self.base.scan, &self.base.append] {
+            join_or_abort(tasks).await;
+            for pool in [&self.context.app, &self.context.scan, &self.context.append] {
                 pool.close();
             }
         }
@@ -303,7 +333,7 @@ impl UpkeepStore for PostgresStore {
     }
 }
 
-async fn end(tasks: Vec<JoinHandle<()>>) {
+async fn join_or_abort(tasks: Vec<JoinHandle<()>>) {
     for mut task in tasks {
         if tokio::time::timeout(CLOSE_MAX, &mut task).await.is_err() {
             task.abort();

@@ -1,4 +1,4 @@
-//! Reading people: keys, share links, users and their identities, the audit trail.
+//! Reads people: keys, share links, users and their identities, the audit trail.
 
 use sederunt_core::access::{ActingUser, Role, ShareAccess};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Base, Scope, int, within};
+use super::tx::{Context, Scope, int, within};
 use super::{PostgresStore, read};
 
 const KEY: &str = "k.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, k.revoked_at";
@@ -20,10 +20,11 @@ const USER: &str = "u.id, u.name, u.role, u.suspended, u.merged_into, u.created_
      ARRAY(SELECT i.external_id FROM identities i WHERE i.tk = u.tk AND i.user_id = u.id
            ORDER BY i.platform, i.external_id)";
 
-/// A credential is found before its tenant is known: by the policy on its hash, which then lends the tenant.
-async fn by_hash(base: &Base, table: &str, hash: SecretHash, sql: &str) -> Result<Option<Row>> {
+/// A credential is found before its tenant is known: the policy on its hash admits the row, and the row names the
+/// tenant.
+async fn by_hash(context: &Context, table: &str, hash: SecretHash, sql: &str) -> Result<Option<Row>> {
     within(async {
-        let client = base.app.get().await?;
+        let client = context.app.get().await?;
         let hex = hex::encode(hash.0);
         let begin = format!("BEGIN READ ONLY; SELECT set_config('app.hash', '{hex}', true)");
         let lend = format!("SELECT set_config('app.tk', tk::text, true) FROM {table} WHERE hash = $1");
@@ -51,7 +52,7 @@ impl ShareStore for PostgresStore {
             let sql = format!(
                 "SELECT t.id, {SHARE} FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.hash = $1 AND t.id IS NOT NULL"
             );
-            let Some(row) = by_hash(&self.base, "shares", hash, &sql).await? else { return Ok(None) };
+            let Some(row) = by_hash(&self.context, "shares", hash, &sql).await? else { return Ok(None) };
             let mut columns = Columns::of(&row);
             let tenant = TenantId::stored(columns.take::<&str>()?);
             share_of(&mut columns, &tenant).map(Some)
@@ -65,11 +66,11 @@ impl ShareStore for PostgresStore {
         by: &'a ActingUser,
     ) -> StoreFuture<'a, Option<Share>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = format!(
                 "SELECT {SHARE} FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.tk = $1 AND s.id = $2"
             );
-            let rows = self.base.read(Scope::TenantAs(tk, by), &sql, &[&tk, &id]).await?;
+            let rows = self.context.read(Scope::TenantAs(tk, by), &sql, &[&tk, &id]).await?;
             rows.first().map(|row| share_of(&mut Columns::of(row), tenant)).transpose()
         })
     }
@@ -83,7 +84,7 @@ impl KeyStore for PostgresStore {
              FROM api_keys k JOIN tenants t ON t.tk = k.tk
              LEFT JOIN users u ON u.tk = k.tk AND u.id = k.user_id WHERE k.hash = $1 AND t.id IS NOT NULL"
         );
-            let Some(row) = by_hash(&self.base, "api_keys", hash, &sql).await? else { return Ok(None) };
+            let Some(row) = by_hash(&self.context, "api_keys", hash, &sql).await? else { return Ok(None) };
             let mut columns = Columns::of(&row);
             let tenant = TenantId::stored(columns.take::<&str>()?);
             let (tenant_suspended, user_refused) = (columns.take()?, columns.take()?);
@@ -95,9 +96,9 @@ impl KeyStore for PostgresStore {
 
     fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Vec::new()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Vec::new()) };
             let sql = format!("SELECT {KEY} FROM api_keys k WHERE k.tk = $1 ORDER BY k.created_at, k.id");
-            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), &sql, &[&tk]).await?;
             rows.iter().map(|row| key_of(&mut Columns::of(row), tenant)).collect()
         })
     }
@@ -106,9 +107,9 @@ impl KeyStore for PostgresStore {
 impl UserStore for PostgresStore {
     fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> StoreFuture<'a, Option<User>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = format!("SELECT {USER} FROM users u WHERE u.tk = $1 AND u.id = $2");
-            self.base
+            self.context
                 .read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()])
                 .await?
                 .first()
@@ -123,13 +124,13 @@ impl UserStore for PostgresStore {
         identity: &'a Identity,
     ) -> StoreFuture<'a, Option<User>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = format!(
                 "SELECT {USER} FROM identities n JOIN users u ON u.tk = n.tk AND u.id = n.user_id
              WHERE n.tk = $1 AND n.platform = $2 AND n.external_id = $3"
             );
             let rows = self
-                .base
+                .context
                 .read(Scope::Tenant(tk), &sql, &[&tk, &identity.platform, &identity.external_id])
                 .await?;
             rows.first().map(user_of).transpose()
@@ -143,11 +144,11 @@ impl UserStore for PostgresStore {
         limit: usize,
     ) -> StoreFuture<'a, Vec<User>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Vec::new()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Vec::new()) };
             let sql =
                 format!("SELECT {USER} FROM users u WHERE u.tk = $1 AND u.id > $2 ORDER BY u.id LIMIT $3");
             let rows = self
-                .base
+                .context
                 .read(Scope::Tenant(tk), &sql, &[&tk, &after.unwrap_or_default(), &int(limit as u64)])
                 .await?;
             rows.iter().map(user_of).collect()
@@ -162,7 +163,7 @@ impl AuditStore for PostgresStore {
         after: Option<i64>,
         limit: usize,
     ) -> StoreFuture<'a, Page<AuditLine, i64>> {
-        read(audit(&self.base, tenant, after, limit))
+        read(audit(&self.context, tenant, after, limit))
     }
 }
 
@@ -215,16 +216,16 @@ fn user_of(row: &Row) -> Result<User> {
 }
 
 async fn audit(
-    base: &Base,
+    context: &Context,
     tenant: &TenantId,
     after: Option<i64>,
     limit: usize,
 ) -> Result<Page<AuditLine, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
+    let Some(tk) = context.tk(tenant).await? else { return Ok(Page::default()) };
     let sql =
         "SELECT n, at, actor, action, target FROM audit WHERE tk = $1 AND n < $2 ORDER BY n DESC LIMIT $3";
     let (before, one_more) = (after.unwrap_or(i64::MAX), int(limit as u64).saturating_add(1));
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &before, &one_more]).await?;
+    let rows = context.read(Scope::Tenant(tk), sql, &[&tk, &before, &one_more]).await?;
     let (mut items, mut last) = (Vec::with_capacity(rows.len()), None);
     for row in rows.iter().take(limit) {
         let mut columns = Columns::of(row);

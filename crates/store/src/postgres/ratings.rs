@@ -1,4 +1,4 @@
-//! What people thought of sittings.
+//! Ratings of sittings.
 
 use sederunt_core::error::Error;
 use sederunt_core::feedback::{Label, Rating, RatingCounts};
@@ -7,7 +7,7 @@ use sederunt_core::store::{RatingStore, RecordsKept, RecordsOf, StoreFuture};
 use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
-use super::tx::{Base, Scope, Tx, count, int};
+use super::tx::{Context, Scope, Tx, count, int};
 use super::{PostgresStore, read};
 use crate::day;
 
@@ -37,18 +37,18 @@ pub(super) async fn add(tx: &Tx, tk: i32, rating: &Rating) -> Result<()> {
 
 impl RatingStore for PostgresStore {
     fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RecordsKept> {
-        read(kept(&self.base, tenant, of))
+        read(kept(&self.context, tenant, of))
     }
 
     fn rating_counts<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RatingCounts> {
-        read(counts(&self.base, tenant, of))
+        read(counts(&self.context, tenant, of))
     }
 
     fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> StoreFuture<'a, Vec<Rating>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Vec::new()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Vec::new()) };
             let sql = "SELECT value FROM session_feedback WHERE tk = $1 AND session_id_opaque = $2 ORDER BY insertion_order";
-            let rows = self.base.read(Scope::Tenant(tk), sql, &[&tk, &opaque]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), sql, &[&tk, &opaque]).await?;
             rows.iter()
                 .map(|row| Ok(serde_json::from_str(row.try_get(0)?).map_err(Error::internal)?))
                 .collect()
@@ -56,19 +56,21 @@ impl RatingStore for PostgresStore {
     }
 }
 
-/// How many there are of each label.
-pub(super) async fn counts(base: &Base, tenant: &TenantId, of: RecordsOf) -> Result<RatingCounts> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(RatingCounts::default()) };
+/// The number of ratings of each label.
+pub(super) async fn counts(context: &Context, tenant: &TenantId, of: RecordsOf) -> Result<RatingCounts> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(RatingCounts::default()) };
     let sql = |narrowed: &str| {
         format!("SELECT label, count(*) FROM session_feedback WHERE tk = $1 {narrowed} GROUP BY label")
     };
     let rows = match &of {
-        RecordsOf::Tenant => base.read(Scope::Tenant(tk), &sql(""), &[&tk]).await?,
+        RecordsOf::Tenant => context.read(Scope::Tenant(tk), &sql(""), &[&tk]).await?,
         RecordsOf::Session(opaque) => {
-            base.read(Scope::Tenant(tk), &sql("AND session_id_opaque = $2"), &[&tk, &opaque.as_str()]).await?
+            context
+                .read(Scope::Tenant(tk), &sql("AND session_id_opaque = $2"), &[&tk, &opaque.as_str()])
+                .await?
         }
         RecordsOf::User(user) => {
-            base.read(Scope::Tenant(tk), &sql("AND user_id_or_null = $2"), &[&tk, &user.as_str()]).await?
+            context.read(Scope::Tenant(tk), &sql("AND user_id_or_null = $2"), &[&tk, &user.as_str()]).await?
         }
     };
     let mut counts = RatingCounts::default();
@@ -81,46 +83,46 @@ pub(super) async fn counts(base: &Base, tenant: &TenantId, of: RecordsOf) -> Res
 }
 
 /// Ratings and crises in one round trip.
-pub(super) async fn kept(base: &Base, tenant: &TenantId, of: RecordsOf) -> Result<RecordsKept> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(RecordsKept::default()) };
+pub(super) async fn kept(context: &Context, tenant: &TenantId, of: RecordsOf) -> Result<RecordsKept> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(RecordsKept::default()) };
     let rows = match of {
         RecordsOf::Session(opaque) => {
             let sql =
                 "SELECT (SELECT count(*) FROM session_feedback WHERE tk = $1 AND session_id_opaque = $2),
                  (SELECT count(*) FROM crisis_log WHERE tk = $1 AND session_id_opaque = $2)";
-            base.read(Scope::Tenant(tk), sql, &[&tk, &opaque.as_str()]).await?
+            context.read(Scope::Tenant(tk), sql, &[&tk, &opaque.as_str()]).await?
         }
         RecordsOf::User(user) => {
             let sql = "SELECT (SELECT count(*) FROM session_feedback WHERE tk = $1 AND user_id_or_null = $2),
                  (SELECT count(*) FROM crisis_log WHERE tk = $1 AND value::json ->> 'user_id_or_null' = $2)";
-            base.read(Scope::Tenant(tk), sql, &[&tk, &user.as_str()]).await?
+            context.read(Scope::Tenant(tk), sql, &[&tk, &user.as_str()]).await?
         }
         RecordsOf::Tenant => {
             let sql = "SELECT (SELECT count(*) FROM session_feedback WHERE tk = $1),
                  (SELECT count(*) FROM crisis_log WHERE tk = $1)";
-            base.read(Scope::Tenant(tk), sql, &[&tk]).await?
+            context.read(Scope::Tenant(tk), sql, &[&tk]).await?
         }
     };
     let Some(row) = rows.first() else { return Ok(RecordsKept::default()) };
     Ok(RecordsKept { ratings: count(row.try_get(0)?), crises: count(row.try_get(1)?) })
 }
 
-/// How much a purge with the same bound would delete.
-pub(super) async fn purgeable(base: &Base, before: Timestamp) -> Result<u64> {
+/// How many rows a purge with the same bound would delete.
+pub(super) async fn purgeable(context: &Context, before: Timestamp) -> Result<u64> {
     let sql = "SELECT count(tk) FROM session_feedback WHERE recorded_date < $1";
-    let rows = base.read(Scope::All, sql, &[&day(before)]).await?;
+    let rows = context.read(Scope::All, sql, &[&day(before)]).await?;
     rows.first().map_or(Ok(0), |row| Ok(count(row.try_get(0)?)))
 }
 
-/// Deletes what was recorded before the day of `before`. The rows leave the table here; when their bytes leave the
-/// database's files is for VACUUM, and so for whoever runs the database, to say.
-pub(super) async fn purge(base: &Base, before: Timestamp) -> Result<u64> {
+/// Deletes the ratings from before the day of `before`. VACUUM, and so the operator of the database, decides when
+/// their bytes leave the files.
+pub(super) async fn purge(context: &Context, before: Timestamp) -> Result<u64> {
     let before = day(before);
     let sql = "SELECT DISTINCT tk FROM session_feedback WHERE recorded_date < $1";
     let mut gone = 0;
-    for row in base.read(Scope::All, sql, &[&before]).await? {
+    for row in context.read(Scope::All, sql, &[&before]).await? {
         let tk: i32 = row.try_get(0)?;
-        let tx = base.begin(Scope::Tenant(tk)).await?;
+        let tx = context.begin(Scope::Tenant(tk)).await?;
         let sql = "DELETE FROM session_feedback WHERE tk = $1 AND recorded_date < $2";
         gone += tx.execute(sql, &[&tk, &before]).await?;
         tx.commit().await?;

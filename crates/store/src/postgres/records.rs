@@ -1,5 +1,5 @@
-//! Rows beside sessions that a change brings: documents, approvals, keys, share links, users, identities. Whatever
-//! is overtaken here takes the whole transaction with it.
+//! The records of a change: documents, approvals, keys, share links, users, identities. A record whose row has
+//! changed since the judgement aborts the transaction.
 
 use sederunt_core::access::Role;
 use sederunt_core::ids::UserId;
@@ -7,16 +7,16 @@ use sederunt_core::people::{Identity, User};
 use sederunt_core::store::Record;
 use sederunt_core::time::Timestamp;
 
-use super::commit::Stop;
+use super::commit::Abort;
 use super::fault::{Fault, Result};
 use super::tx::Tx;
-use super::{approvals, crises, feedback, lessons, library, memories, ratings, talk};
+use super::{approvals, crises, definitions, feedback, lessons, memories, ratings, talk};
 
-/// Writes one record of a change, which was judged under the locks of [`super::basis`].
-pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> Result<(), Stop> {
+/// Writes one record of a change, which was judged under the locks of `commit/basis.rs`.
+pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> Result<(), Abort> {
     let written = match record {
-        Record::PutDoc { doc, expects } => library::put(tx, tk, doc, *expects, now).await?,
-        Record::DropDoc { kind, id } => return Ok(library::remove(tx, tk, *kind, id).await?),
+        Record::PutDoc { doc, expects } => definitions::put(tx, tk, doc, *expects, now).await?,
+        Record::DropDoc { kind, id } => return Ok(definitions::remove(tx, tk, *kind, id).await?),
         Record::CloseApproval { id, state, decided_by, body } => {
             approvals::close(tx, tk, id, *state, decided_by.as_deref(), body.as_deref(), now).await?
         }
@@ -60,7 +60,7 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
             tx.execute(sql, &[&tk, &id.as_str(), &now.as_micros()]).await? > 0
         }
         Record::AddShare { share, hash } => {
-            // Bound to this life of the session: the link of a deleted one opens nothing.
+            // Bound to this incarnation of the session: the link of a deleted session opens nothing.
             let sql = "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at, revoked_at, view_id,
                      user_id)
                  SELECT $1, $2, $3, s.sk, s.id, $5, $6, $7, $8, $9, $10, $11 FROM sessions s WHERE s.tk = $1 AND s.id = $4";
@@ -113,7 +113,7 @@ async fn add_user(tx: &Tx, tk: i32, user: &User) -> Result<bool> {
     Ok(true)
 }
 
-/// Writes an identity, or leaves it if the user has it; `false` if another one has.
+/// Writes an identity, or keeps it if the user has it. Returns `false` if another user has it.
 async fn add_identity(tx: &Tx, tk: i32, user: &UserId, identity: &Identity) -> Result<bool> {
     let sql = "INSERT INTO identities (tk, platform, external_id, user_id) VALUES ($1, $2, $3, $4)
          ON CONFLICT (tk, platform, external_id) DO UPDATE SET user_id = excluded.user_id
@@ -135,7 +135,7 @@ async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<
         tx.execute(sql, &[&tk, &from, &into]).await?;
     }
     let talking = talk::open_of(tx, tk, giver).await?;
-    // Locked in the order in which everyone locks heads.
+    // Locked in the order in which all transactions lock heads.
     let sql = "UPDATE session_heads SET holder = CASE WHEN holder = $2 THEN $3 ELSE holder END, version = version + 1
          WHERE (tk, sk) IN (SELECT tk, sk FROM session_heads WHERE tk = $1 AND (holder = $2 OR sk = ANY ($4))
              ORDER BY tk, sk FOR NO KEY UPDATE)";
@@ -143,7 +143,7 @@ async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<
     talk::merge(tx, tk, &talking, giver, taker).await?;
     tx.execute("DELETE FROM participants WHERE tk = $1 AND user_id = $2", &[&tk, &from]).await?;
     tx.execute("DELETE FROM departures WHERE tk = $1 AND user_id = $2", &[&tk, &from]).await?;
-    library::merge(tx, tk, from, into).await?;
+    definitions::merge(tx, tk, from, into).await?;
     approvals::merge(tx, tk, from, into).await?;
     feedback::merge(tx, tk, from, into).await?;
     lessons::merge(tx, tk, giver, taker).await?;

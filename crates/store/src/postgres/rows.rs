@@ -1,5 +1,5 @@
-//! Rows to values: heads, whole sessions, events. The order of columns is the contract between a statement
-//! and its reader.
+//! Reads rows: heads, whole sessions, events. The order of columns is the contract between a statement and its
+//! reader.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) const DETAILS: &str = "s.source_kind, s.source_interactive, s.source_
      s.error_message, s.end_reason, s.memory_mode, s.is_anonymous, s.created_at, h.started_at, s.completed_at, \
      ARRAY(SELECT p.user_id FROM participants p WHERE p.tk = h.tk AND p.sk = h.sk ORDER BY p.user_id)";
 
-/// A session under its surrogate.
+/// A session's value with its keys.
 #[derive(Clone, Debug)]
 pub(super) struct Keyed<T> {
     pub(super) tk: i32,
@@ -42,7 +42,7 @@ pub(super) struct Keyed<T> {
     pub(super) value: T,
 }
 
-/// Takes the columns of a row one after another.
+/// Reads the columns of a row one after another.
 pub(super) struct Columns<'a> {
     row: &'a Row,
     at: usize,
@@ -211,7 +211,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The events that an append added, repeats left out.
+/// The events that an append added, without repeats.
 pub(super) fn new_events(appended: &[AppendOutcome]) -> impl Iterator<Item = &Arc<Event>> {
     appended.iter().filter_map(|slot| match slot {
         AppendOutcome::New(event) => Some(event),

@@ -1,8 +1,8 @@
-//! Seals what nodes tell each other by NOTIFY. PostgreSQL lets every login of a database listen to every channel and
-//! notify on it, so a wake-up is encrypted and authenticated with a key that only this installation's roles can read.
+//! Seals notifications between nodes. PostgreSQL lets every login of a database listen to every channel and notify on
+//! it, so a notification is encrypted and authenticated with a key that only this installation's roles can read.
 //!
-//! Each start of a node draws a name and derives a key of its own from it. Its messages are numbered, and the number is
-//! the nonce, so no nonce is ever used twice; a number that was heard before is a replay and is refused.
+//! Each start of a node draws a name and derives its own key from it. Its messages are numbered, and the number is
+//! the nonce, so no nonce is used twice. A number that was received before is a replay and is refused.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +14,15 @@ use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use sederunt_core::Error;
 use uuid::Uuid;
 
-/// The sender's name and the number of the message stand in front of what is sealed.
+/// The sender's name and the number of the message, in front of the sealed text.
 const HEADER_BYTES: usize = 16 + 8;
 const TAG_BYTES: usize = 16;
 /// NOTIFY takes payloads below 8000 bytes.
 const PAYLOAD_BYTES_MAX: usize = 7_999;
 /// The longest text whose sealed payload the server still takes: base64 makes four characters of three bytes.
 pub(super) const SEALED_TEXT_MAX: usize = PAYLOAD_BYTES_MAX / 4 * 3 - HEADER_BYTES - TAG_BYTES;
-/// Nodes whose last message is remembered. Beyond it everything is forgotten, and one replay of each could pass.
+/// Nodes whose last message number is kept. Beyond it all numbers are dropped, and one replay of each node could
+/// pass.
 const NODES_MAX: usize = 4_096;
 
 /// The secret that all nodes of an installation share.
@@ -29,7 +30,7 @@ const NODES_MAX: usize = 4_096;
 pub(super) struct WakeSecret(hmac::Key);
 
 impl WakeSecret {
-    /// Derived from the installation's key, and good for nothing else.
+    /// Derived from the installation's key, for this purpose only.
     pub(super) fn of(installation_key: &[u8], schema: &str) -> Self {
         let installation = hmac::Key::new(hmac::HMAC_SHA256, installation_key);
         let mut context = hmac::Context::with_key(&installation);
@@ -78,14 +79,14 @@ fn nonce(number: u64) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// What becomes of a payload.
+/// The result of opening a payload.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Opened {
-    /// Another node of this installation said this.
+    /// A message of another node of this installation.
     Text { node: Uuid, text: String },
-    /// This node said it itself.
+    /// A message of this node.
     Own,
-    /// Nobody with the installation's key said it, or it was heard before.
+    /// Not sealed with the installation's key, or a replay.
     Refused,
 }
 
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_with_the_key_has_sealed_is_refused() {
+    fn what_was_not_sealed_with_the_key_is_refused() {
         let payload = WakeSealer::new(&secret(1)).unwrap().seal("w").unwrap();
         let mut bent = BASE64.decode(&payload).unwrap();
         *bent.last_mut().unwrap() ^= 1;

@@ -1,4 +1,4 @@
-//! Text search: questions to the index (see [`super::index`]).
+//! Text search: queries on the index that `indexer` fills.
 
 use sederunt_core::event::payload::text_of;
 use sederunt_core::ids::TenantId;
@@ -8,36 +8,36 @@ use sederunt_core::session::query::Page;
 use sederunt_core::store::{SearchHit, SearchQuery, SearchStore, StoreFuture};
 
 use super::fault::Result;
-use super::list::Seen;
-use super::tx::{Base, Scope, int};
+use super::list::VisibleTo;
+use super::tx::{Context, Scope, int};
 use super::{PostgresStore, read};
-use crate::bursts::HitPage;
-use crate::words::Sought;
+use crate::message_groups::HitPage;
+use crate::words::SearchTerms;
 
-/// What is searched at a time, when not everything found may be seen.
+/// Documents that are read at a time, when the caller may not see all of them.
 const WINDOW: i64 = 200;
-/// Documents that are looked at one by one before the index of words is asked.
+/// Documents that are checked one by one before the index of words is used.
 const NEWEST: i64 = 2_000;
 
-/// Stands in every document of a tenant, so that the index itself keeps tenants apart. No text has such a word.
+/// A word in every document of a tenant, so that the index itself separates tenants. No text contains such a word.
 pub(super) fn tenant_word(tk: i32) -> String {
     format!("§{tk}")
 }
 
-/// All words must be there, each at least as the beginning of one, and all of them at the place of the same message.
-/// Words are letters and digits alone, so nothing in them can be an operator.
-fn query_of(tk: i32, sought: &Sought) -> String {
-    let words: Vec<String> = sought.words().iter().map(|word| format!("'{word}':*")).collect();
+/// The query for all words, each as a prefix, and all of them in the same message. Words are letters and digits only,
+/// so none of them can be an operator.
+fn query_of(tk: i32, terms: &SearchTerms) -> String {
+    let words: Vec<String> = terms.words().iter().map(|word| format!("'{word}':*")).collect();
     format!("'{}' & ({})", tenant_word(tk), words.join(" <0> "))
 }
 
-/// Sessions with all these words in one place, newest first; `None` if there is no word to look for.
-pub(super) async fn sessions_with(base: &Base, tk: i32, text: &str) -> Result<Option<Vec<i64>>> {
-    let Some(sought) = Sought::of(&[text.to_owned()]) else { return Ok(None) };
+/// Sessions with all these words in one text, newest first; `None` if there is no word to search for.
+pub(super) async fn sessions_with(context: &Context, tk: i32, text: &str) -> Result<Option<Vec<i64>>> {
+    let Some(terms) = SearchTerms::of(&[text.to_owned()]) else { return Ok(None) };
     let sql = "SELECT DISTINCT sk FROM (SELECT sk FROM search_docs WHERE tk = $1 AND tsv @@ $2::text::tsquery
          ORDER BY n DESC LIMIT $3) newest";
     let scan = int(limits::PAGE_SCAN_MAX as u64);
-    let rows = base.read(Scope::Words, sql, &[&tk, &query_of(tk, &sought), &scan]).await?;
+    let rows = context.read(Scope::Words, sql, &[&tk, &query_of(tk, &terms), &scan]).await?;
     Ok(Some(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?))
 }
 
@@ -47,61 +47,68 @@ impl SearchStore for PostgresStore {
         tenant: &'a TenantId,
         query: SearchQuery,
     ) -> StoreFuture<'a, Page<SearchHit, i64>> {
-        read(search(&self.base, tenant, query))
+        read(search(&self.context, tenant, query))
     }
 }
 
 pub(super) async fn search(
-    base: &Base,
+    context: &Context,
     tenant: &TenantId,
     query: SearchQuery,
 ) -> Result<Page<SearchHit, i64>> {
-    let sought = Sought::of(&query.words);
-    let (Some(tk), Some(sought)) = (base.tk(tenant).await?, sought) else {
+    let terms = SearchTerms::of(&query.words);
+    let (Some(tk), Some(terms)) = (context.tk(tenant).await?, terms) else {
         return Ok(Page::default());
     };
-    let seen = Seen::of(query.seen_by.as_ref());
-    let words = query_of(tk, &sought);
-    let mut page = HitPage::new(&sought, &query);
+    let seen = VisibleTo::of(query.seen_by.as_ref());
+    let words = query_of(tk, &terms);
+    let mut page = HitPage::new(&terms, &query);
     let mut looked = 0;
     while looked < limits::PAGE_SCAN_MAX {
         let window = WINDOW.max(int(page.room() as u64) + 1);
-        let found = numbers(base, tk, &words, page.last(), window).await?;
+        let found = numbers(context, tk, &words, page.last(), window).await?;
         let mut left = &found[..];
         while !left.is_empty() {
             let (portion, rest) = left.split_at(left.len().min(page.room() + 1));
-            if !take_hits(base, tk, portion, &seen, &mut page).await? {
-                return Ok(page.broken_off());
+            if !take_hits(context, tk, portion, &seen, &mut page).await? {
+                return Ok(page.into_page());
             }
             left = rest;
         }
         if (found.len() as i64) < window {
-            return Ok(page.ended());
+            return Ok(page.into_last_page());
         }
         looked += found.len();
     }
-    Ok(page.broken_off())
+    Ok(page.into_page())
 }
 
-/// Numbers of documents with these words, newest first. Nobody knows beforehand how common words are: the newest
-/// documents show it, and only where they do not hold enough of them is the index of words worth its price.
-async fn numbers(base: &Base, tk: i32, query: &str, before: i64, window: i64) -> Result<Vec<i64>> {
+/// Numbers of documents with these words, newest first. How common words are is not known beforehand: the newest
+/// documents show it, and the index of words is used only if they do not hold enough hits.
+async fn numbers(context: &Context, tk: i32, query: &str, before: i64, window: i64) -> Result<Vec<i64>> {
     let newest = format!(
         "SELECT n FROM (SELECT n, tsv FROM search_docs WHERE tk = $1 AND n < $3 ORDER BY n DESC LIMIT {NEWEST}) d
          WHERE tsv @@ $2::text::tsquery ORDER BY n DESC LIMIT $4"
     );
-    // Ordered by an expression, so that the order is no reason to look through everything.
+    // Ordered by an expression, so that the planner does not walk all documents for the order.
     let all = "SELECT n FROM search_docs WHERE tk = $1 AND tsv @@ $2::text::tsquery AND n < $3 ORDER BY n + 0 DESC LIMIT $4";
-    let mut rows = base.read(Scope::Words, &newest, &[&tk, &query, &before, &window]).await?;
+    let mut rows = context.read(Scope::Words, &newest, &[&tk, &query, &before, &window]).await?;
     if (rows.len() as i64) < window {
-        rows = base.read(Scope::Words, all, &[&tk, &query, &before, &window]).await?;
+        rows = context.read(Scope::Words, all, &[&tk, &query, &before, &window]).await?;
     }
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// Takes what these documents stand for, as far as it may be seen. `false` if the page is full before that.
-async fn take_hits(base: &Base, tk: i32, found: &[i64], seen: &Seen, page: &mut HitPage<'_>) -> Result<bool> {
-    // No `coalesce`: the wall around the tenants lets only plain comparisons reach the index of events.
+/// Adds the texts of these documents to the page, as far as the caller may see them. `false` if the page is full
+/// before the end.
+async fn take_hits(
+    context: &Context,
+    tk: i32,
+    found: &[i64],
+    seen: &VisibleTo,
+    page: &mut HitPage<'_>,
+) -> Result<bool> {
+    // No `coalesce`: row-level security lets only plain comparisons reach the index of events.
     let sql = "SELECT d.n, d.seq, h.id, s.title, s.description, e.seq, e.content
          FROM search_docs d JOIN session_heads h ON h.tk = d.tk AND h.sk = d.sk
          JOIN sessions s ON s.tk = d.tk AND s.sk = d.sk
@@ -117,8 +124,9 @@ async fn take_hits(base: &Base, tk: i32, found: &[i64], seen: &Seen, page: &mut 
              AND ($5::text IS NULL OR (h.id >= $5 AND h.id < $6))
          ORDER BY d.n DESC, e.seq DESC";
     let (from, to) = seen.prefix.clone().unzip();
-    let rows =
-        base.read(Scope::Tenant(tk), sql, &[&tk, &found, &seen.user, &seen.credential, &from, &to]).await?;
+    let rows = context
+        .read(Scope::Tenant(tk), sql, &[&tk, &found, &seen.user, &seen.credential, &from, &to])
+        .await?;
     for row in &rows {
         let (document, first): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
         let (seq, text) = if first == 0 {
@@ -134,7 +142,7 @@ async fn take_hits(base: &Base, tk: i32, found: &[i64], seen: &Seen, page: &mut 
         }
     }
     if let Some(last) = found.last() {
-        page.passed(*last);
+        page.document_done(*last);
     }
     Ok(true)
 }
@@ -145,7 +153,7 @@ mod tests {
 
     #[test]
     fn nothing_in_a_question_is_an_operator() {
-        let sought = Sought::of(&["b:* | a'".to_owned(), "c".to_owned()]).unwrap();
-        assert_eq!(query_of(7, &sought), "'§7' & ('a':* <0> 'b':* <0> 'c':*)");
+        let terms = SearchTerms::of(&["b:* | a'".to_owned(), "c".to_owned()]).unwrap();
+        assert_eq!(query_of(7, &terms), "'§7' & ('a':* <0> 'b':* <0> 'c':*)");
     }
 }

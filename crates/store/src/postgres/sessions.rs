@@ -1,4 +1,4 @@
-//! Sessions: how one is read, and the rows that are written beside their heads.
+//! Sessions: how they are read, and the rows beside their heads.
 
 use futures_util::FutureExt as _;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
@@ -11,32 +11,32 @@ use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
 use super::rows::{Columns, DETAILS, HEAD};
-use super::tx::{AS_STORE, Base, Scope, Tx, hash64, int};
-use super::writes::{Writes, Written, cells, columns};
+use super::tx::{AS_STORE, Context, Scope, Tx, hash64, int};
+use super::writes::{BoundStatement, Writes, cells, columns};
 use super::{PostgresStore, read};
 
-/// The whole row of a session.
-pub(super) fn whole(rest: &str) -> String {
-    whole_with("", rest)
+/// Selects whole sessions.
+pub(super) fn session_sql(rest: &str) -> String {
+    session_sql_with("", rest)
 }
 
-/// The same with more columns, each after a comma.
-pub(super) fn whole_with(more: &str, rest: &str) -> String {
+/// The same with further columns, each after a comma.
+pub(super) fn session_sql_with(more: &str, rest: &str) -> String {
     format!(
         "SELECT {HEAD}, h.preview, {DETAILS}{more} FROM session_heads h JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk {rest}"
     )
 }
 
-/// A piece of somebody's log that a session shares.
+/// A range of a log that a session shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct SharedRange {
     pub(super) from: i64,
     pub(super) to: i64,
     pub(super) log: i64,
 }
 
-impl Range {
-    /// What a fork of a session at a sequence shares: the session's own ranges, cut, and then its own log.
+impl SharedRange {
+    /// The ranges that a fork of a session at a sequence shares: the session's ranges, cut, and then its own log.
     pub(super) fn prefix(ranges: Vec<Self>, own_log: i64, at: i64) -> Vec<Self> {
         let own_from = ranges.last().map_or(1, |last| last.to + 1);
         ranges
@@ -48,44 +48,44 @@ impl Range {
     }
 }
 
-pub(super) async fn ranges(tx: &Tx, tk: i32, sk: i64) -> Result<Vec<Range>> {
+pub(super) async fn ranges(tx: &Tx, tk: i32, sk: i64) -> Result<Vec<SharedRange>> {
     let sql = "SELECT from_seq, to_seq, log FROM session_ranges WHERE tk = $1 AND sk = $2 ORDER BY from_seq";
     let mut ranges = Vec::new();
     for row in tx.query(sql, &[&tk, &sk]).await? {
-        ranges.push(Range { from: row.try_get(0)?, to: row.try_get(1)?, log: row.try_get(2)? });
+        ranges.push(SharedRange { from: row.try_get(0)?, to: row.try_get(1)?, log: row.try_get(2)? });
     }
     Ok(ranges)
 }
 
-/// What a new session brings beside its head.
-pub(super) struct Fresh {
+/// The rows of a new session beside its head.
+pub(super) struct NewSessionParts {
     pub(super) details: Details,
     pub(super) participants: Vec<UserId>,
-    pub(super) ranges: Vec<Range>,
+    pub(super) ranges: Vec<SharedRange>,
 }
 
-/// A session to be made.
-pub(super) struct Made<'a> {
+/// A session to be inserted.
+pub(super) struct NewSessionRow<'a> {
     pub(super) sk: i64,
     pub(super) id: &'a SessionId,
     pub(super) head: &'a Head,
-    pub(super) fresh: &'a Fresh,
+    pub(super) parts: &'a NewSessionParts,
     /// The description that its first text gives.
     pub(super) described: Option<&'a str>,
 }
 
-impl Made<'_> {
+impl NewSessionRow<'_> {
     fn described_by(&self) -> Option<DescriptionSource> {
-        self.described.map(|_| DescriptionSource::Fallback).or(self.fresh.details.description_source)
+        self.described.map(|_| DescriptionSource::Fallback).or(self.parts.details.description_source)
     }
 }
 
-/// Makes sessions: a statement for each table, however many they are.
-pub(super) fn make<'a>(tk: i32, made: &[Made<'a>], writes: &mut Writes<'a>) {
+/// Inserts sessions, with one statement for each table.
+pub(super) fn insert_sessions<'a>(tk: i32, made: &[NewSessionRow<'a>], writes: &mut Writes<'a>) {
     if made.is_empty() {
         return;
     }
-    writes.at_once((
+    writes.add((
         "INSERT INTO session_heads (tk, sk, id, incarnation, session_type, is_talk, is_bridge, is_external, is_group,
              holder, status, inactive, version, last_sequence, last_at, active_minute, message_count, turn_count,
              turn_sequence, turn_answered, preview, described, claim_worker, claim_credential, lease_until, epoch,
@@ -130,14 +130,14 @@ pub(super) fn make<'a>(tk: i32, made: &[Made<'a>], writes: &mut Writes<'a>) {
             one.head.stop_requested,
             one.head.priority,
             one.head.deadline_at.map(Timestamp::as_micros),
-            one.fresh.details.task_id.as_deref(),
-            one.fresh.details.agent_slug.as_deref(),
-            one.fresh.details.entity_id.as_deref(),
-            one.fresh.details.started_at.map(Timestamp::as_micros),
+            one.parts.details.task_id.as_deref(),
+            one.parts.details.agent_slug.as_deref(),
+            one.parts.details.entity_id.as_deref(),
+            one.parts.details.started_at.map(Timestamp::as_micros),
             int(one.head.bytes),
         ],
     ));
-    writes.at_once((
+    writes.add((
         "INSERT INTO sessions (tk, sk, source_kind, source_interactive, source_platform, source_trigger_id,
              source_is_group, metadata, parent_id, root_id, retry_of, title, description, description_source,
              working_memory, input, draft_values, run, result, usage, error_message, end_reason, memory_mode,
@@ -151,44 +151,44 @@ pub(super) fn make<'a>(tk: i32, made: &[Made<'a>], writes: &mut Writes<'a>) {
         columns![
             tk, made, one =>
             one.sk,
-            one.fresh.details.source.kind.as_str(),
-            one.fresh.details.source.interactive,
-            one.fresh.details.source.platform.as_deref(),
-            one.fresh.details.source.trigger_id.as_deref(),
-            one.fresh.details.source.is_group(),
-            one.fresh.details.metadata.as_str(),
-            one.fresh.details.parent_id.as_ref().map(SessionId::as_str),
-            one.fresh.details.root_id.as_ref().map(SessionId::as_str),
-            one.fresh.details.retry_of.as_ref().map(SessionId::as_str),
-            one.fresh.details.title.as_deref(),
-            one.described.or(one.fresh.details.description.as_deref()),
+            one.parts.details.source.kind.as_str(),
+            one.parts.details.source.interactive,
+            one.parts.details.source.platform.as_deref(),
+            one.parts.details.source.trigger_id.as_deref(),
+            one.parts.details.source.is_group(),
+            one.parts.details.metadata.as_str(),
+            one.parts.details.parent_id.as_ref().map(SessionId::as_str),
+            one.parts.details.root_id.as_ref().map(SessionId::as_str),
+            one.parts.details.retry_of.as_ref().map(SessionId::as_str),
+            one.parts.details.title.as_deref(),
+            one.described.or(one.parts.details.description.as_deref()),
             one.described_by().map(|source| source.as_str()),
-            one.fresh.details.working_memory.as_ref().map(Json::as_str),
-            one.fresh.details.input.as_ref().map(Json::as_str),
-            one.fresh.details.draft_values.as_ref().map(Json::as_str),
-            one.fresh.details.run.as_ref().map(Json::as_str),
-            one.fresh.details.result.as_ref().map(Json::as_str),
-            one.fresh.details.usage.as_ref().map(Json::as_str),
-            one.fresh.details.error_message.as_deref(),
-            one.fresh.details.end_reason.as_deref(),
-            one.fresh.details.memory_mode.as_str(),
-            one.fresh.details.is_anonymous,
-            one.fresh.details.created_at.as_micros(),
-            one.fresh.details.completed_at.map(Timestamp::as_micros),
+            one.parts.details.working_memory.as_ref().map(Json::as_str),
+            one.parts.details.input.as_ref().map(Json::as_str),
+            one.parts.details.draft_values.as_ref().map(Json::as_str),
+            one.parts.details.run.as_ref().map(Json::as_str),
+            one.parts.details.result.as_ref().map(Json::as_str),
+            one.parts.details.usage.as_ref().map(Json::as_str),
+            one.parts.details.error_message.as_deref(),
+            one.parts.details.end_reason.as_deref(),
+            one.parts.details.memory_mode.as_str(),
+            one.parts.details.is_anonymous,
+            one.parts.details.created_at.as_micros(),
+            one.parts.details.completed_at.map(Timestamp::as_micros),
             one.head.incarnation.0,
             one.id.as_str(),
         ],
     ));
-    let users = made.iter().flat_map(|one| one.fresh.participants.iter().map(|user| (one.sk, user)));
-    participants_added(tk, users).into_iter().for_each(|rows| writes.at_once(rows));
+    let users = made.iter().flat_map(|one| one.parts.participants.iter().map(|user| (one.sk, user)));
+    insert_participants(tk, users).into_iter().for_each(|rows| writes.add(rows));
     let metadata = made.iter().flat_map(|one| {
-        filterable(&one.fresh.details.metadata).into_iter().map(|(key, value)| (one.sk, key, value))
+        filterable(&one.parts.details.metadata).into_iter().map(|(key, value)| (one.sk, key, value))
     });
-    metadata_added(tk, metadata).into_iter().for_each(|rows| writes.at_once(rows));
+    insert_metadata(tk, metadata).into_iter().for_each(|rows| writes.add(rows));
     let ranges: Vec<_> =
-        made.iter().flat_map(|one| one.fresh.ranges.iter().map(|range| (one.sk, range))).collect();
+        made.iter().flat_map(|one| one.parts.ranges.iter().map(|range| (one.sk, range))).collect();
     if !ranges.is_empty() {
-        writes.at_once((
+        writes.add((
             "INSERT INTO session_ranges (tk, sk, from_seq, to_seq, log)
              SELECT $1, unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]),
                  unnest($5::bigint[])",
@@ -197,23 +197,29 @@ pub(super) fn make<'a>(tk: i32, made: &[Made<'a>], writes: &mut Writes<'a>) {
     }
 }
 
-fn participants_added<'a>(tk: i32, users: impl Iterator<Item = (i64, &'a UserId)>) -> Option<Written<'a>> {
+fn insert_participants<'a>(
+    tk: i32,
+    users: impl Iterator<Item = (i64, &'a UserId)>,
+) -> Option<BoundStatement<'a>> {
     let users: Vec<_> = users.collect();
     let sql = "INSERT INTO participants (tk, sk, user_id)
          SELECT $1, unnest($2::bigint[]), unnest($3::text[]) ON CONFLICT DO NOTHING";
     (!users.is_empty()).then(|| (sql, columns![tk, users, one => one.0, one.1.as_str()]))
 }
 
-fn metadata_added<'a>(tk: i32, pairs: impl Iterator<Item = (i64, String, String)>) -> Option<Written<'a>> {
+fn insert_metadata<'a>(
+    tk: i32,
+    pairs: impl Iterator<Item = (i64, String, String)>,
+) -> Option<BoundStatement<'a>> {
     let pairs: Vec<_> = pairs.collect();
     let sql = "INSERT INTO session_metadata (tk, sk, key, value)
          SELECT $1, unnest($2::bigint[]), unnest($3::text[]), unnest($4::text[])";
     (!pairs.is_empty()).then(|| (sql, columns![tk, pairs, one => one.0, one.1.clone(), one.2.clone()]))
 }
 
-/// What becomes of the wide half of a session. `None` leaves a column as it is.
+/// An update of the wide half of a session. `None` leaves a column as it is.
 #[derive(Default)]
-pub(super) struct Wide<'a> {
+pub(super) struct DetailsUpdate<'a> {
     sk: i64,
     title: Option<Option<&'a str>>,
     description: Option<(Option<&'a str>, Option<DescriptionSource>)>,
@@ -226,8 +232,8 @@ pub(super) struct Wide<'a> {
     completed: bool,
 }
 
-impl<'a> Wide<'a> {
-    /// What an update does to it, and takes the description that the first text gives along. `None`: nothing.
+impl<'a> DetailsUpdate<'a> {
+    /// The wide half of an update, and the description from the first text if there is one. `None`: nothing to write.
     fn of(sk: i64, update: &'a Update, fallback: &mut Option<&'a str>) -> Option<Self> {
         let mut wide = Self {
             sk,
@@ -254,8 +260,8 @@ impl<'a> Wide<'a> {
         touched.then_some(wide)
     }
 
-    /// Takes over what comes after it.
-    fn then(&mut self, later: Self) {
+    /// Merges a later update into this one.
+    fn merge(&mut self, later: Self) {
         *self = Self {
             sk: later.sk,
             title: later.title.or(self.title),
@@ -271,8 +277,12 @@ impl<'a> Wide<'a> {
     }
 }
 
-/// Writes the wide halves of sessions, each of them once.
-pub(super) fn widened<'a>(tk: i32, wide: &[Wide<'a>], now: Timestamp) -> Option<Written<'a>> {
+/// Writes the wide halves of sessions, each once.
+pub(super) fn update_details<'a>(
+    tk: i32,
+    wide: &[DetailsUpdate<'a>],
+    now: Timestamp,
+) -> Option<BoundStatement<'a>> {
     if wide.is_empty() {
         return None;
     }
@@ -309,7 +319,7 @@ pub(super) fn widened<'a>(tk: i32, wide: &[Wide<'a>], now: Timestamp) -> Option<
     Some((sql, cells))
 }
 
-/// What an update does beside the head. Takes the description that the first text gives along, if it writes the wide
+/// The writes of an update beside the head. It takes the description from the first text along if it writes the wide
 /// half anyway.
 pub(super) fn update<'a>(
     tk: i32,
@@ -317,56 +327,56 @@ pub(super) fn update<'a>(
     update: &'a Update,
     fallback: &mut Option<&'a str>,
     now: Timestamp,
-    wide: &mut Vec<Wide<'a>>,
+    wide: &mut Vec<DetailsUpdate<'a>>,
     writes: &mut Writes<'a>,
 ) {
-    if let Some(more) = Wide::of(sk, update, fallback) {
+    if let Some(more) = DetailsUpdate::of(sk, update, fallback) {
         match wide.last_mut().filter(|last| last.sk == sk) {
-            Some(last) => last.then(more),
+            Some(last) => last.merge(more),
             None => wide.push(more),
         }
     }
     if update.title.is_some() || update.description.is_some() {
-        writes.give(
+        writes.add_after(
             "UPDATE session_heads SET words_version = words_version + 1 WHERE tk = $1 AND sk = $2",
             cells![tk, sk],
         );
     }
     if update.started {
-        writes.give(
+        writes.add_after(
             "UPDATE session_heads SET started_at = $3 WHERE tk = $1 AND sk = $2 AND started_at IS NULL",
             cells![tk, sk, now.as_micros()],
         );
     }
     if let Some(metadata) = &update.metadata {
-        writes.give("DELETE FROM session_metadata WHERE tk = $1 AND sk = $2", cells![tk, sk]);
+        writes.add_after("DELETE FROM session_metadata WHERE tk = $1 AND sk = $2", cells![tk, sk]);
         let pairs = filterable(metadata).into_iter().map(|(key, value)| (sk, key, value));
-        metadata_added(tk, pairs).into_iter().for_each(|(sql, cells)| writes.give(sql, cells));
+        insert_metadata(tk, pairs).into_iter().for_each(|(sql, cells)| writes.add_after(sql, cells));
     }
     if let Some(users) = &update.participants {
         let keep: Vec<&str> = users.iter().map(UserId::as_str).collect();
-        writes.give(
+        writes.add_after(
             "DELETE FROM participants WHERE tk = $1 AND sk = $2 AND user_id <> ALL ($3::text[])",
             cells![tk, sk, keep],
         );
     }
     let more = update.participants.iter().flatten().chain(&update.add_participant);
-    participants_added(tk, more.clone().map(|user| (sk, user)))
+    insert_participants(tk, more.clone().map(|user| (sk, user)))
         .into_iter()
-        .for_each(|(sql, cells)| writes.give(sql, cells));
+        .for_each(|(sql, cells)| writes.add_after(sql, cells));
     let present: Vec<&str> = more.map(UserId::as_str).collect();
     if !present.is_empty() {
-        writes.give(
+        writes.add_after(
             "DELETE FROM departures WHERE tk = $1 AND sk = $2 AND user_id = ANY ($3::text[])",
             cells![tk, sk, present],
         );
     }
     if let Some(user) = &update.leaves {
-        writes.give(
+        writes.add_after(
             "DELETE FROM participants WHERE tk = $1 AND sk = $2 AND user_id = $3",
             cells![tk, sk, user.as_str()],
         );
-        writes.give(
+        writes.add_after(
             "INSERT INTO departures (tk, sk, user_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
             cells![tk, sk, user.as_str()],
         );
@@ -375,15 +385,15 @@ pub(super) fn update<'a>(
 
 impl SessionRowStore for PostgresStore {
     fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Option<Session>> {
-        self.looks.session(tenant, id).boxed()
+        self.read_batches.session(tenant, id).boxed()
     }
 
     fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Vec<UserId>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Vec::new()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Vec::new()) };
             let sql = "SELECT d.user_id FROM sessions s JOIN departures d ON d.tk = s.tk AND d.sk = s.sk
              WHERE s.tk = $1 AND s.id = $2 ORDER BY d.user_id";
-            let rows = self.base.read(Scope::Tenant(tk), sql, &[&tk, &id.as_str()]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), sql, &[&tk, &id.as_str()]).await?;
             rows.iter().map(|row| Ok(UserId::stored(row.try_get::<_, &str>(0)?))).collect()
         })
     }
@@ -394,14 +404,14 @@ pub(super) fn log_lock(tk: i32, log: i64) -> i64 {
     hash64(&[b"log", &tk.to_be_bytes(), &log.to_be_bytes()])
 }
 
-/// Removes a session. Of the logs that it held, what others still share stays.
+/// Deletes a session. Ranges of its logs that other sessions share stay.
 pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
     tx.client()?.batch_execute(&format!("SET LOCAL statement_timeout TO '80s'; {AS_STORE}")).await?;
     let mut logs: Vec<i64> = ranges(tx, tk, sk).await?.into_iter().map(|range| range.log).collect();
     logs.push(sk);
     logs.sort_unstable();
     logs.dedup();
-    // Two deletions that share a log would each see the other's claim on it, and both would leave it behind.
+    // Two deletions that share a log would each see the other's reference, and both would keep it.
     for log in &logs {
         tx.query("SELECT pg_advisory_xact_lock($1)", &[&log_lock(tk, *log)]).await?;
     }
@@ -435,13 +445,13 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
     Ok(())
 }
 
-/// What a tenant uses of its quotas, by holder.
-pub(super) async fn usage(base: &Base, tenant: &TenantId) -> Result<UseByHolder> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
+/// The quotas that a tenant has used, by holder.
+pub(super) async fn usage(context: &Context, tenant: &TenantId) -> Result<UseByHolder> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(Vec::new()) };
     let sql = "SELECT holder, count(*), count(*) FILTER (WHERE NOT is_talk AND status IN
                    ('pending', 'running', 'waiting_human', 'awaiting_tool')), coalesce(sum(bytes), 0)::bigint
                FROM session_heads WHERE tk = $1 GROUP BY holder";
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk]).await?;
+    let rows = context.read(Scope::Tenant(tk), sql, &[&tk]).await?;
     rows.iter()
         .map(|row| {
             let mut columns = Columns::of(row);

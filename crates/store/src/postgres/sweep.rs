@@ -1,4 +1,4 @@
-//! What looks across tenants: what is due, old keys, the store's health.
+//! What reads all tenants: due sessions, old idempotency keys, the store's health.
 
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::store::{DueSession, RecordsKept, StoreFuture, SweepStore, Vitals};
@@ -6,27 +6,27 @@ use sederunt_core::time::Timestamp;
 
 use super::connect::schemas;
 use super::fault::Result;
-use super::tx::{Base, Scope, count, int};
+use super::tx::{Context, Scope, count, int};
 use super::{PostgresStore, crises, migrate, ratings, read};
 
-/// Keys that one statement forgets.
+/// Idempotency keys that one statement deletes.
 const PORTION: i64 = 5_000;
 
 impl SweepStore for PostgresStore {
     fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
-        read(due(&self.base, silent_since, limit))
+        read(due(&self.context, silent_since, limit))
     }
 
     fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
-        read(purge_keys(&self.base, before))
+        read(purge_keys(&self.context, before))
     }
 
     fn purge_ratings(&self, before: Timestamp) -> StoreFuture<'_, u64> {
-        read(ratings::purge(&self.base, before))
+        read(ratings::purge(&self.context, before))
     }
 
     fn purge_crises(&self, before: Timestamp, now: Timestamp) -> StoreFuture<'_, u64> {
-        read(crises::purge(&self.base, before, now))
+        read(crises::purge(&self.context, before, now))
     }
 
     fn purgeable(
@@ -36,15 +36,16 @@ impl SweepStore for PostgresStore {
         now: Timestamp,
     ) -> StoreFuture<'_, RecordsKept> {
         read(async move {
-            let ratings = ratings::purgeable(&self.base, ratings_before).await?;
-            let crises = crises::purgeable(&self.base, crises_before, now).await?;
+            let ratings = ratings::purgeable(&self.context, ratings_before).await?;
+            let crises = crises::purgeable(&self.context, crises_before, now).await?;
             Ok(RecordsKept { ratings, crises })
         })
     }
 }
 
-/// The three reasons, each by its own index; a session with two of them is named once. Only what runs is leased.
-async fn due(base: &Base, silent_since: Timestamp, limit: usize) -> Result<Vec<DueSession>> {
+/// The three reasons to be due, each by its own index; a session with two of them is named once. Only running
+/// sessions have a lease.
+async fn due(context: &Context, silent_since: Timestamp, limit: usize) -> Result<Vec<DueSession>> {
     let sql = "WITH found AS (
              (SELECT tk, sk, id FROM session_heads
               WHERE status = 'running' AND lease_until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + $1
@@ -59,8 +60,8 @@ async fn due(base: &Base, silent_since: Timestamp, limit: usize) -> Result<Vec<D
                   AND status NOT IN ('pending', 'running', 'waiting_human', 'awaiting_tool')
               ORDER BY active_minute LIMIT $4))
          SELECT t.id, f.id FROM found f JOIN tenants t ON t.tk = f.tk WHERE t.id IS NOT NULL LIMIT $4";
-    let offset = base.clock.offset_micros();
-    let rows = base
+    let offset = context.clock.offset_micros();
+    let rows = context
         .read(
             Scope::All,
             sql,
@@ -77,13 +78,15 @@ async fn due(base: &Base, silent_since: Timestamp, limit: usize) -> Result<Vec<D
         .collect()
 }
 
-async fn purge_keys(base: &Base, before: Timestamp) -> Result<u64> {
+async fn purge_keys(context: &Context, before: Timestamp) -> Result<u64> {
     let before = before.as_micros();
     let mut gone = 0;
-    for row in base.read(Scope::All, "SELECT DISTINCT tk FROM idempotency WHERE at < $1", &[&before]).await? {
+    for row in
+        context.read(Scope::All, "SELECT DISTINCT tk FROM idempotency WHERE at < $1", &[&before]).await?
+    {
         let tk: i32 = row.try_get(0)?;
         loop {
-            let tx = base.begin(Scope::Tenant(tk)).await?;
+            let tx = context.begin(Scope::Tenant(tk)).await?;
             let sql = "DELETE FROM idempotency WHERE tk = $1 AND ctid = ANY (ARRAY(
                  SELECT ctid FROM idempotency WHERE tk = $1 AND at < $2 LIMIT $3))";
             let portion = tx.execute(sql, &[&tk, &before, &PORTION]).await?;
@@ -97,17 +100,17 @@ async fn purge_keys(base: &Base, before: Timestamp) -> Result<u64> {
     Ok(gone)
 }
 
-pub(super) async fn ready(base: &Base) -> Result<()> {
-    base.read(Scope::All, "SELECT 1 FROM tenants LIMIT 1", &[]).await.map(drop)
+pub(super) async fn ready(context: &Context) -> Result<()> {
+    context.read(Scope::All, "SELECT 1 FROM tenants LIMIT 1", &[]).await.map(drop)
 }
 
-pub(super) async fn vitals(base: &Base) -> Result<Vitals> {
+pub(super) async fn vitals(context: &Context) -> Result<Vitals> {
     let sql = "SELECT current_setting('server_version'), (SELECT max(version) FROM schema_history),
              (SELECT count(*) FROM session_heads), (SELECT coalesce(sum(last_sequence), 0)::bigint FROM session_heads),
              (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
               FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
               WHERE s.nspname = ANY ($1) AND c.relkind = 'r')";
-    let rows = base.read(Scope::All, sql, &[&schemas(&base.schema).as_slice()]).await?;
+    let rows = context.read(Scope::All, sql, &[&schemas(&context.schema).as_slice()]).await?;
     let mut vitals = Vitals { kind: "postgres", schema_version: migrate::VERSION, ..Vitals::default() };
     if let Some(row) = rows.first() {
         vitals.server_version = row.try_get(0)?;

@@ -1,4 +1,4 @@
-//! What conversations have beside their rows, and which of them somebody should look at.
+//! The state of conversations beside their sessions, and which of them the keeper should look at.
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
@@ -11,14 +11,14 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Base, Param, Scope, Tx, int};
+use super::tx::{Context, Param, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, read, sessions};
 
-/// Writes it whole; its times and sequences have landed.
+/// Writes the row whole; its times and sequences are set.
 pub(super) fn write<'a>(tk: i32, sk: i64, talk: &Talk, writes: &mut Writes<'a>) -> Result<()> {
     let body = serde_json::to_string(talk).map_err(Error::internal)?;
-    writes.give(
+    writes.add_after(
         "INSERT INTO talks (tk, sk, active_at, waiting, body) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (tk, sk) DO UPDATE SET active_at = excluded.active_at, waiting = excluded.waiting,
              body = excluded.body",
@@ -27,7 +27,7 @@ pub(super) fn write<'a>(tk: i32, sk: i64, talk: &Talk, writes: &mut Writes<'a>) 
     Ok(())
 }
 
-/// The sessions in which a sitting of this person is open.
+/// The sessions in which this user has an open sitting.
 pub(super) async fn open_of(tx: &Tx, tk: i32, user: &UserId) -> Result<Vec<i64>> {
     let rows = tx.query("SELECT sk, body FROM talks WHERE tk = $1 AND active_at IS NOT NULL", &[&tk]).await?;
     let mut theirs = Vec::new();
@@ -40,7 +40,7 @@ pub(super) async fn open_of(tx: &Tx, tk: i32, user: &UserId) -> Result<Vec<i64>>
     Ok(theirs)
 }
 
-/// Hands the sittings that are open in these sessions, whose heads are locked, over to another person.
+/// Hands the open sittings in these sessions, whose heads are locked, over to another user.
 pub(super) async fn merge(tx: &Tx, tk: i32, sessions: &[i64], from: &UserId, into: &UserId) -> Result<()> {
     let rows =
         tx.query("SELECT sk, body FROM talks WHERE tk = $1 AND sk = ANY ($2)", &[&tk, &sessions]).await?;
@@ -65,12 +65,12 @@ impl TalkStore for PostgresStore {
         id: &'a SessionId,
     ) -> StoreFuture<'a, Option<(Session, Talk)>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
-            let sql = sessions::whole_with(
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
+            let sql = sessions::session_sql_with(
                 ", (SELECT k.body FROM talks k WHERE k.tk = h.tk AND k.sk = h.sk)",
                 "WHERE h.tk = $1 AND s.tk = $1 AND s.id = $2",
             );
-            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?;
             let Some(row) = rows.first() else { return Ok(None) };
             let mut columns = Columns::of(row);
             let session = columns.whole(tenant)?.value;
@@ -81,8 +81,8 @@ impl TalkStore for PostgresStore {
 
     fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         read(async move {
-            // The limit in the text, and the heads one by one: the planner takes an unknown limit for a tenth of everything,
-            // and then reads all heads to find a few.
+            // The limit is in the text, and heads are read one by one: the planner takes a limit in a parameter for a
+            // tenth of all rows, and then reads all heads to find a few.
             let sql = format!(
                 "SELECT t.id, h.id FROM (SELECT tk, sk, active_at FROM talks WHERE active_at < $1
                  ORDER BY active_at LIMIT {}) k
@@ -90,7 +90,7 @@ impl TalkStore for PostgresStore {
              JOIN tenants t ON t.tk = k.tk WHERE t.id IS NOT NULL ORDER BY k.active_at",
                 int(limit as u64)
             );
-            due(&self.base, &sql, &[&active_before.as_micros()]).await
+            due(&self.context, &sql, &[&active_before.as_micros()]).await
         })
     }
 
@@ -104,13 +104,13 @@ impl TalkStore for PostgresStore {
              JOIN tenants t ON t.tk = k.tk WHERE t.id IS NOT NULL LIMIT {}",
                 int(limit as u64)
             );
-            due(&self.base, &sql, &[]).await
+            due(&self.context, &sql, &[]).await
         })
     }
 }
 
-async fn due(base: &Base, sql: &str, params: &[Param<'_>]) -> Result<Vec<DueSession>> {
-    let rows = base.read(Scope::All, sql, params).await?;
+async fn due(context: &Context, sql: &str, params: &[Param<'_>]) -> Result<Vec<DueSession>> {
+    let rows = context.read(Scope::All, sql, params).await?;
     rows.iter()
         .map(|row| {
             Ok(DueSession {
@@ -121,9 +121,9 @@ async fn due(base: &Base, sql: &str, params: &[Param<'_>]) -> Result<Vec<DueSess
         .collect()
 }
 
-/// The secret of this installation.
-pub(super) async fn installation_key(base: &Base) -> Result<[u8; 32]> {
-    let rows = base.read(Scope::All, "SELECT key FROM installation", &[]).await?;
+/// The secret key of this installation.
+pub(super) async fn installation_key(context: &Context) -> Result<[u8; 32]> {
+    let rows = context.read(Scope::All, "SELECT key FROM installation", &[]).await?;
     let key: &[u8] =
         rows.first().ok_or_else(|| Error::internal("the installation has no key"))?.try_get(0)?;
     Ok(key.try_into().map_err(Error::internal)?)

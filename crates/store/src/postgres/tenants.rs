@@ -1,4 +1,4 @@
-//! Tenants: made, shown, suspended, removed.
+//! Tenants: create, list, suspend, remove.
 
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::ids::TenantId;
@@ -9,10 +9,10 @@ use tokio_postgres::Row;
 
 use super::fault::{Fault, Result};
 use super::rows::Columns;
-use super::tx::{Base, Scope, Tx, within};
+use super::tx::{Context, Scope, Tx, within};
 use super::{PostgresStore, read, sessions};
 
-/// Every table with rows of tenants but `tenants` itself, in the order in which a removal empties them.
+/// Every table with rows of tenants except `tenants` itself, in the order in which a removal empties them.
 pub(super) const TENANT_TABLES: [&str; 30] = [
     "shares", "api_keys", "identities", "users", "idempotency", "approvals", "doc_facets", "docs",
     "feedback_names", "feedback_sessions", "feedback_events", "lesson_words", "lessons", "memory_words",
@@ -20,7 +20,7 @@ pub(super) const TENANT_TABLES: [&str; 30] = [
     "departures", "session_metadata", "session_ranges", "external_ids", "events", "search_docs",
     "search_done", "audit", "reply_pieces",
 ];
-/// Rows that one statement of a removal takes away, so that it holds no lock for long.
+/// Rows that one statement of a removal deletes, so that it holds no lock for long.
 const PORTION: i64 = 5_000;
 
 const TENANT: &str = "SELECT id, suspended, created_at FROM tenants";
@@ -37,8 +37,10 @@ fn tenant_of(row: &Row) -> Result<Tenant> {
 impl TenantRowStore for PostgresStore {
     fn tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, Option<Tenant>> {
         read(async move {
-            let rows =
-                self.base.read(Scope::Named(id), &format!("{TENANT} WHERE id = $1"), &[&id.as_str()]).await?;
+            let rows = self
+                .context
+                .read(Scope::Named(id), &format!("{TENANT} WHERE id = $1"), &[&id.as_str()])
+                .await?;
             rows.first().map(tenant_of).transpose()
         })
     }
@@ -46,7 +48,7 @@ impl TenantRowStore for PostgresStore {
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         read(async move {
             let rows = self
-                .base
+                .context
                 .read(Scope::All, &format!("{TENANT} WHERE id IS NOT NULL ORDER BY id"), &[])
                 .await?;
             rows.iter().map(tenant_of).collect()
@@ -54,7 +56,7 @@ impl TenantRowStore for PostgresStore {
     }
 
     fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> StoreFuture<'a, Tenant> {
-        read(create(&self.base, id, audit))
+        read(create(&self.context, id, audit))
     }
 
     fn suspend_tenant<'a>(
@@ -63,23 +65,23 @@ impl TenantRowStore for PostgresStore {
         suspended: bool,
         audit: Audit,
     ) -> StoreFuture<'a, Tenant> {
-        read(suspend(&self.base, id, suspended, audit))
+        read(suspend(&self.context, id, suspended, audit))
     }
 
     fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, ()> {
-        read(delete(&self.base, id))
+        read(delete(&self.context, id))
     }
 
     fn usage<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, UseByHolder> {
-        read(sessions::usage(&self.base, tenant))
+        read(sessions::usage(&self.context, tenant))
     }
 }
 
-async fn create(base: &Base, id: &TenantId, audit: Audit) -> Result<Tenant> {
+async fn create(context: &Context, id: &TenantId, audit: Audit) -> Result<Tenant> {
     within(async {
-        let tx = base.begin(Scope::Named(id)).await?;
+        let tx = context.begin(Scope::Named(id)).await?;
         let made = async {
-            let now = tx.clock(base).await?;
+            let now = tx.clock(context).await?;
             let sql =
                 "INSERT INTO tenants (id, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING tk";
             let rows = tx.query(sql, &[&id.as_str(), &now.as_micros()]).await?;
@@ -95,11 +97,11 @@ async fn create(base: &Base, id: &TenantId, audit: Audit) -> Result<Tenant> {
     .await
 }
 
-async fn suspend(base: &Base, id: &TenantId, suspended: bool, audit: Audit) -> Result<Tenant> {
+async fn suspend(context: &Context, id: &TenantId, suspended: bool, audit: Audit) -> Result<Tenant> {
     within(async {
-        let tx = base.begin(Scope::Named(id)).await?;
+        let tx = context.begin(Scope::Named(id)).await?;
         let done = async {
-            let now = tx.clock(base).await?;
+            let now = tx.clock(context).await?;
             let sql =
                 "UPDATE tenants SET suspended = $2 WHERE id = $1 RETURNING id, suspended, created_at, tk";
             let rows = tx.query(sql, &[&id.as_str(), &suspended]).await?;
@@ -136,45 +138,45 @@ async fn end<T>(tx: Tx, outcome: Result<T>) -> Result<T> {
     }
 }
 
-/// Removes a tenant. Its name goes first, and with it every way in; the rows follow in portions. What a crash
-/// leaves behind is found nameless and removed by [`sweep`].
-async fn delete(base: &Base, id: &TenantId) -> Result<()> {
-    let tk = base.tk(id).await?.ok_or(Fault::Core(Error::NotFound))?;
-    let tx = base.begin(Scope::Tenant(tk)).await?;
+/// Removes a tenant: first its name, so that no caller reaches it, then its rows in portions. After a crash,
+/// [`sweep`] finds the nameless tenant and removes the rest.
+async fn delete(context: &Context, id: &TenantId) -> Result<()> {
+    let tk = context.tk(id).await?.ok_or(Fault::Core(Error::NotFound))?;
+    let tx = context.begin(Scope::Tenant(tk)).await?;
     let named = tx.execute("UPDATE tenants SET id = NULL WHERE tk = $1 AND id IS NOT NULL", &[&tk]).await;
     let named = end(tx, named).await?;
-    base.tenants.invalidate(id);
+    context.tenants.invalidate(id);
     if named == 0 {
         return Err(Error::NotFound.into());
     }
-    empty(base, tk).await
+    empty(context, tk).await
 }
 
-/// Removes what is left of tenants whose removal was cut short.
-pub(super) async fn sweep(base: &Base) -> Result<()> {
-    for row in base.read(Scope::All, "SELECT tk FROM tenants WHERE id IS NULL", &[]).await? {
-        empty(base, row.try_get(0)?).await?;
+/// Removes the rows of tenants whose removal was interrupted.
+pub(super) async fn sweep(context: &Context) -> Result<()> {
+    for row in context.read(Scope::All, "SELECT tk FROM tenants WHERE id IS NULL", &[]).await? {
+        empty(context, row.try_get(0)?).await?;
     }
     Ok(())
 }
 
-async fn empty(base: &Base, tk: i32) -> Result<()> {
+async fn empty(context: &Context, tk: i32) -> Result<()> {
     for table in TENANT_TABLES {
         let sql = format!(
             "DELETE FROM {table} WHERE tk = $1 AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tk = $1 LIMIT $2))"
         );
         loop {
-            let tx = base.begin(Scope::Whole(tk)).await?;
+            let tx = context.begin(Scope::Whole(tk)).await?;
             let gone = tx.execute(&sql, &[&tk, &PORTION]).await;
             if end(tx, gone).await? == 0 {
                 break;
             }
         }
     }
-    let tx = base.begin(Scope::Tenant(tk)).await?;
+    let tx = context.begin(Scope::Tenant(tk)).await?;
     let gone = tx.execute("DELETE FROM tenants WHERE tk = $1 AND id IS NULL", &[&tk]).await;
     match end(tx, gone).await {
-        // Somebody who still knew the number has written meanwhile; the next sweep takes that too.
+        // A caller with a cached tenant number has written meanwhile; the next sweep deletes that too.
         Err(fault) if fault.violated().is_some() => Ok(()),
         done => done.map(drop),
     }

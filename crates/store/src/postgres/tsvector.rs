@@ -1,5 +1,5 @@
-//! The words of a document as the database keeps them: each once, in its order, in its own binary form. Cut, sorted and
-//! counted here, they cost the database a copy; as text it would take them apart again and sort them.
+//! The words of a document in the binary form of `tsvector`: each once, in order. Cut and sorted here, they cost the
+//! database a copy; text would have to be parsed and sorted there.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -16,8 +16,8 @@ use crate::words::each_word;
 pub(super) struct TsVector(Box<[u8]>);
 
 impl TsVector {
-    /// What a document of this tenant is found by: the words of its texts, each with the places of those that hold it.
-    /// Places are in their order, and begin with 1.
+    /// The words of a document of this tenant, each with the positions of the texts that hold it. Positions ascend
+    /// from 1.
     pub(super) fn of<'t>(tk: i32, texts: impl IntoIterator<Item = (u16, &'t str)>) -> Self {
         let mut words: HashMap<String, SmallVec<[u16; 8]>, RandomState> = HashMap::default();
         words.insert(tenant_word(tk), SmallVec::new());
@@ -29,7 +29,7 @@ impl TsVector {
             });
         }
         let mut sorted: Vec<_> = words.into_iter().collect();
-        // By their bytes, and the shorter one first: as the database compares them.
+        // By their bytes, the shorter one first, as PostgreSQL compares them.
         sorted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let mut bytes = Vec::new();
         bytes.put_u32(u32::try_from(sorted.len()).unwrap_or(u32::MAX));
@@ -62,8 +62,8 @@ mod tests {
 
     #[test]
     fn words_stand_there_once_in_the_order_of_their_bytes_with_the_places_of_their_messages() {
-        type Words<'w> = &'w [(&'w str, &'w [u16])];
-        let table: [(&[(u16, &str)], Words<'_>); 4] = [
+        type WordPositions<'w> = &'w [(&'w str, &'w [u16])];
+        let table: [(&[(u16, &str)], WordPositions<'_>); 4] = [
             (&[], &[("§7", &[])]),
             (&[(1, "B a\0b, A!")], &[("a", &[1]), ("b", &[1]), ("§7", &[])]),
             (

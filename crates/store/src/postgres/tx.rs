@@ -1,4 +1,5 @@
-//! Transactions under the policies: every one names whose rows it may see, and only for itself.
+//! Transactions under row-level security: each one names whose rows it may see, for itself only. Also the context
+//! that all parts of the store share.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,84 +17,84 @@ use sederunt_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 
-use super::connect::Role;
+use super::append::head_cache::HeadCache;
+use super::connect::DbRole;
 use super::fault::{Fault, Result};
-use super::fresh::Fresh;
-use super::index::Dirty;
-use super::known::KnownHeads;
-use super::spread::Outbox;
-use super::writes::Broken;
+use super::indexer::DirtySessions;
+use super::notify::NotifyQueue;
+use super::unindexed::UnindexedEvents;
+use super::writes::CommitFailure;
 
 /// A parameter of a statement.
 pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
 
-/// How long a caller waits for a whole command. The server's own limits come first; this one is for a server
-/// that has fallen silent.
+/// How long a caller waits for a whole command. The server's own limits come first; this one is for a server that no
+/// longer answers.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(15);
 
-/// How long the number of a tenant is believed: it never changes, but the tenant may go.
-const TENANT_KEPT: Duration = Duration::from_secs(5);
+/// How long the number of a tenant is cached: it never changes, but the tenant may be removed.
+const TENANT_CACHED_FOR: Duration = Duration::from_secs(5);
 
-/// How long the number of sessions that have a value is believed: it says how to look for them, and nothing else.
-const COMMON_KEPT: Duration = Duration::from_secs(60);
+/// How long the number of sessions with a metadata value is cached: it only decides how a list is searched.
+const METADATA_COUNT_CACHED_FOR: Duration = Duration::from_secs(60);
 
-/// How long the time is told from a reading of the database's clock before it is read again.
-const READING_KEPT: Duration = Duration::from_secs(1);
+/// How long the time is computed from a clock reading before the clock is read again.
+const CLOCK_READING_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// The database's clock, in microseconds. Read by a statement of its own, after every wait for a lock.
+/// Reads the database's clock, in microseconds: a statement of its own, after every wait for a lock.
 pub(super) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-/// The same as a column of whatever was locked or drawn before: the last row has the time after every wait.
+/// The same as a column of rows that were locked or created: the last row has the time after every wait.
 pub(super) const TICK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
-/// Rows that are locked in order, with the time at the end of each.
+/// Wraps a statement that locks rows in order, so that each row ends with the time.
 pub(super) fn locked_at(select: &str) -> String {
     format!("SELECT locked.*, {TICK} FROM ({select}) locked")
 }
 
-/// The time in the last row, where it stands last.
+/// The time at the end of the last row.
 pub(super) fn last_tick(rows: &[Row]) -> Result<Option<i64>> {
     rows.last().map(|row| Ok(row.try_get(row.len() - 1)?)).transpose()
 }
 
-/// What everything in this store stands on.
+/// What the parts of this store share: pools, clock, hub, queues and caches.
 #[derive(Debug)]
-pub(super) struct Base {
+pub(super) struct Context {
     pub(super) schema: Arc<str>,
     pub(super) app: Pool,
     pub(super) scan: Pool,
     pub(super) append: Pool,
     pub(super) clock: Arc<SystemClock>,
     pub(super) hub: Arc<Hub>,
-    pub(super) outbox: Outbox,
-    pub(super) dirty: Dirty,
-    pub(super) fresh: Fresh,
+    pub(super) notify_queue: NotifyQueue,
+    pub(super) dirty_sessions: DirtySessions,
+    pub(super) unindexed: UnindexedEvents,
     pub(super) tenants: moka::sync::Cache<TenantId, i32>,
-    /// How many sessions of a tenant have a value of metadata.
-    pub(super) common: moka::sync::Cache<(i32, String, String), usize>,
-    pub(super) reading: Mutex<Option<Reading>>,
-    pub(super) known: KnownHeads,
+    /// How many sessions of a tenant have a metadata value.
+    pub(super) metadata_counts: moka::sync::Cache<(i32, String, String), usize>,
+    pub(super) clock_reading: Mutex<Option<ClockReading>>,
+    pub(super) head_cache: HeadCache,
 }
 
-/// What the database's clock said, and when this node heard it. The clock has gone on since as this node's has, so the
-/// time that is told from it lies behind by what the answer took to come, as that of any reading does.
+/// A reading of the database's clock, and when this node received it. The time that is computed from it lags by the
+/// time that the answer took, as any reading does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(super) struct ClockReading {
     micros: i64,
     heard: Instant,
 }
 
-impl Reading {
-    fn told(self) -> i64 {
+impl ClockReading {
+    fn now_micros(self) -> i64 {
         self.micros.saturating_add(i64::try_from(self.heard.elapsed().as_micros()).unwrap_or(i64::MAX))
     }
 
-    /// Of two readings the later one, which is not always the one that was heard later; an old one counts no more.
-    fn or_later(self, other: Self) -> Self {
-        if self.is_new() && self.told() > other.told() { self } else { other }
+    /// The later of two readings, which is not always the one that arrived later. An old one does not count.
+    fn later_of(self, other: Self) -> Self {
+        if self.is_recent() && self.now_micros() > other.now_micros() { self } else { other }
     }
 
-    fn is_new(self) -> bool {
-        self.heard.elapsed() < READING_KEPT
+    fn is_recent(self) -> bool {
+        self.heard.elapsed() < CLOCK_READING_AGE_MAX
     }
 }
 
@@ -101,11 +102,11 @@ impl Reading {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scope<'a> {
     Tenant(i32),
-    /// And in it the rows of people that somebody may see.
+    /// The same, and in it the share links that this user may see.
     TenantAs(i32, &'a ActingUser),
-    /// And in it the rows of people, whoever they are: for what goes with its session or its tenant.
+    /// The same, and in it all share links: for deletions of sessions and tenants.
     Whole(i32),
-    /// The tenant of this name, and nothing of it but its row.
+    /// The tenant of this name, and only its row.
     Named(&'a TenantId),
     /// Keys and states of all tenants.
     All,
@@ -115,7 +116,7 @@ pub(super) enum Scope<'a> {
     Relay(&'a [i32]),
 }
 
-/// Lets a transaction see the rows of all people of its tenant.
+/// Lets a transaction see all share links of its tenant.
 pub(super) const AS_STORE: &str = "SET LOCAL app.role TO 'store'";
 
 /// A text as a literal; strings are standard-conforming on every connection.
@@ -141,32 +142,32 @@ impl Scope<'_> {
             Self::Whole(tk) => format!("BEGIN {how}; SET LOCAL app.tk TO '{tk}'; {AS_STORE}"),
             Self::Named(id) => format!("BEGIN {how}; SET LOCAL app.tenant TO {}", quoted(id.as_str())),
             Self::All => format!("BEGIN {how}"),
-            // The index of words can be read as a bitmap only, and how common they are decides whether to.
+            // A GIN index can only be read as a bitmap, and how common the words are decides whether to read it.
             Self::Words => {
                 format!(
                     "BEGIN {how}; SET LOCAL ROLE {}; SET LOCAL enable_bitmapscan TO on; \
                      SET LOCAL plan_cache_mode TO force_custom_plan",
-                    Role::Find.name(schema)
+                    DbRole::Find.name(schema)
                 )
             }
             Self::Relay(tks) => {
                 let tks = tks.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
                 format!(
                     "BEGIN {how}; SET LOCAL ROLE {}; SET LOCAL app.tks TO '{{{tks}}}'",
-                    Role::Relay.name(schema)
+                    DbRole::Relay.name(schema)
                 )
             }
         }
     }
 }
 
-impl Base {
-    pub(super) fn cache() -> moka::sync::Cache<TenantId, i32> {
-        moka::sync::Cache::builder().max_capacity(100_000).time_to_live(TENANT_KEPT).build()
+impl Context {
+    pub(super) fn tenant_cache() -> moka::sync::Cache<TenantId, i32> {
+        moka::sync::Cache::builder().max_capacity(100_000).time_to_live(TENANT_CACHED_FOR).build()
     }
 
-    pub(super) fn common() -> moka::sync::Cache<(i32, String, String), usize> {
-        moka::sync::Cache::builder().max_capacity(10_000).time_to_live(COMMON_KEPT).build()
+    pub(super) fn metadata_count_cache() -> moka::sync::Cache<(i32, String, String), usize> {
+        moka::sync::Cache::builder().max_capacity(10_000).time_to_live(METADATA_COUNT_CACHED_FOR).build()
     }
 
     fn pool(&self, scope: Scope<'_>) -> &Pool {
@@ -178,25 +179,25 @@ impl Base {
         }
     }
 
-    /// The time of the store from a reading of the database's clock that has just come.
+    /// The time of the store from a clock reading that has just arrived.
     pub(super) fn time(&self, micros: i64) -> Timestamp {
-        let read = Reading { micros, heard: Instant::now() };
-        let mut reading = self.reading.lock();
-        *reading = Some(reading.map_or(read, |before| before.or_later(read)));
+        let read = ClockReading { micros, heard: Instant::now() };
+        let mut reading = self.clock_reading.lock();
+        *reading = Some(reading.map_or(read, |before| before.later_of(read)));
         self.with_offset(micros)
     }
 
-    /// The time of the store, if its clock was read a moment ago.
-    pub(super) fn time_told(&self) -> Option<Timestamp> {
-        let reading = (*self.reading.lock()).filter(|reading| reading.is_new())?;
-        Some(self.with_offset(reading.told()))
+    /// The time of the store, if its clock was read recently.
+    pub(super) fn recent_time(&self) -> Option<Timestamp> {
+        let reading = (*self.clock_reading.lock()).filter(|reading| reading.is_recent())?;
+        Some(self.with_offset(reading.now_micros()))
     }
 
     fn with_offset(&self, micros: i64) -> Timestamp {
         Timestamp::from_micros(micros.saturating_add(self.clock.offset_micros()))
     }
 
-    /// One statement that changes nothing, in one round trip. Tried again once if its connection had died unseen.
+    /// Runs a statement that only reads, in one round trip. Tried once more if the connection had died unnoticed.
     pub(super) async fn read(&self, scope: Scope<'_>, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
         within(async {
             match self.read_once(scope, sql, params).await {
@@ -211,7 +212,7 @@ impl Base {
         let client = self.pool(scope).get().await?;
         let statement = client.prepare_cached(sql).await?;
         let begin = scope.begin("READ ONLY", &self.schema);
-        // All three are sent by the first poll: a caller that goes away leaves no transaction behind.
+        // The first poll sends all three, so a caller that goes away leaves no transaction behind.
         let (begun, rows, ended) = join3(
             client.batch_execute(&begin),
             client.query(&statement, params),
@@ -223,8 +224,8 @@ impl Base {
         Ok(rows?)
     }
 
-    /// The same for a statement that is put together for one question and not kept.
-    pub(super) async fn read_once_only(
+    /// The same for a statement that is built for one query and not cached.
+    pub(super) async fn read_uncached(
         &self,
         scope: Scope<'_>,
         sql: &str,
@@ -246,7 +247,7 @@ impl Base {
         .await
     }
 
-    /// Starts a transaction of several statements. Tried again once if its connection had died unseen.
+    /// Starts a transaction of several statements. Tried once more if the connection had died unnoticed.
     pub(super) async fn begin(&self, scope: Scope<'_>) -> Result<Tx> {
         let tx = self.prepare(scope).await?;
         match tx.begin().await {
@@ -258,7 +259,7 @@ impl Base {
         }
     }
 
-    /// A transaction that its user begins together with the first statements, to save a round trip.
+    /// A transaction that the caller begins together with its first statements, to save a round trip.
     pub(super) async fn prepare(&self, scope: Scope<'_>) -> Result<Tx> {
         Ok(Tx { client: Some(self.pool(scope).get().await?), begin: scope.begin("", &self.schema) })
     }
@@ -277,18 +278,19 @@ impl Base {
         Ok(Some(tk))
     }
 
-    /// Tells everyone what was committed: this process first, then the other nodes and the index. Each notice comes with
-    /// the keys of its session, and the index takes up those that have `words` for it.
+    /// Publishes a commit: to the hub of this node, then to the other nodes and the indexer. `keys` are the sessions
+    /// of the notices. The indexer gets the notices for which `words` is true.
     pub(super) fn publish(&self, notices: &[Notice], keys: &[(i32, i64)], words: impl Fn(&Notice) -> bool) {
         if notices.is_empty() {
             return;
         }
-        self.known.forget(notices.iter().map(|notice| (notice.tenant.clone(), notice.session.clone())));
+        self.head_cache.forget(notices.iter().map(|notice| (notice.tenant.clone(), notice.session.clone())));
         self.hub.committed(notices);
-        self.outbox.put(notices);
+        self.notify_queue.put(notices);
         let keyed = || keys.iter().copied().zip(notices).filter(|(_, notice)| !notice.deleted);
-        self.fresh.put(keyed().flat_map(|(key, notice)| notice.events.iter().map(move |event| (key, event))));
-        self.dirty.put(keyed().filter(|(_, notice)| words(notice)).map(|(key, _)| key));
+        self.unindexed
+            .put(keyed().flat_map(|(key, notice)| notice.events.iter().map(move |event| (key, event))));
+        self.dirty_sessions.put(keyed().filter(|(_, notice)| words(notice)).map(|(key, _)| key));
     }
 }
 
@@ -297,7 +299,7 @@ pub(super) async fn within<T>(command: impl Future<Output = Result<T>>) -> Resul
     tokio::time::timeout(ANSWER_MAX, command).await.unwrap_or(Err(Fault::TimedOut))
 }
 
-/// A transaction in progress. Dropped without an end, it takes its connection with it, and so ends as nothing.
+/// A transaction in progress. Dropped without a commit, it closes its connection, so the server rolls back.
 #[derive(Debug)]
 pub(super) struct Tx {
     client: Option<Object>,
@@ -326,25 +328,25 @@ impl Tx {
     }
 
     /// The time, after every lock that was waited for so far.
-    pub(super) async fn clock(&self, base: &Base) -> Result<Timestamp> {
+    pub(super) async fn clock(&self, context: &Context) -> Result<Timestamp> {
         let rows = self.query(CLOCK, &[]).await?;
-        Ok(base.time(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
+        Ok(context.time(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
     }
 
     pub(super) async fn commit(self) -> Result<()> {
-        self.end().await.map_err(|broken| broken.fault)?;
-        self.ended();
+        self.send_commit().await.map_err(|failure| failure.fault)?;
+        self.release();
         Ok(())
     }
 
-    /// Commits. Whether a commit that does not come back was made, nobody knows.
-    pub(super) async fn end(&self) -> Result<(), Broken> {
+    /// Commits. If the answer does not arrive, it is not known whether the commit was made.
+    pub(super) async fn send_commit(&self) -> Result<(), CommitFailure> {
         let ended = self.client()?.batch_execute("COMMIT").await;
-        ended.map_err(|error| Broken { fault: error.into(), certain: false })
+        ended.map_err(|error| CommitFailure { fault: error.into(), certain: false })
     }
 
-    /// The commit has come back: the connection may be used again.
-    pub(super) fn ended(mut self) {
+    /// Gives the connection back after its commit was answered.
+    pub(super) fn release(mut self) {
         self.client.take();
     }
 
@@ -378,12 +380,12 @@ pub(super) fn hash64(parts: &[&[u8]]) -> i64 {
     i64::from_be_bytes(first)
 }
 
-/// A count as the database keeps it.
+/// A count as the database stores it.
 pub(super) fn int(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// A count as the product knows it.
+/// A count as core has it.
 pub(super) fn count(int: i64) -> u64 {
     u64::try_from(int).unwrap_or(0)
 }
@@ -392,13 +394,13 @@ pub(super) fn count(int: i64) -> u64 {
 mod tests {
     use super::*;
 
-    fn reading(micros: i64, since: Duration) -> Reading {
-        Reading { micros, heard: Instant::now().checked_sub(since).unwrap() }
+    fn reading(micros: i64, since: Duration) -> ClockReading {
+        ClockReading { micros, heard: Instant::now().checked_sub(since).unwrap() }
     }
 
     #[test]
     fn the_time_goes_on_from_a_reading() {
-        let told = reading(5_000_000, Duration::from_millis(200)).told();
+        let told = reading(5_000_000, Duration::from_millis(200)).now_micros();
         assert!((5_200_000..5_900_000).contains(&told), "{told}");
     }
 
@@ -406,15 +408,15 @@ mod tests {
     fn an_answer_that_was_long_on_its_way_does_not_set_the_time_back() {
         let before = reading(5_000_000, Duration::from_millis(200));
         let late = reading(5_100_000, Duration::ZERO);
-        assert_eq!(before.or_later(late).micros, 5_000_000);
+        assert_eq!(before.later_of(late).micros, 5_000_000);
         let prompt = reading(8_000_000, Duration::ZERO);
-        assert_eq!(before.or_later(prompt).micros, 8_000_000);
+        assert_eq!(before.later_of(prompt).micros, 8_000_000);
     }
 
     #[test]
     fn an_old_reading_gives_way_to_any() {
-        let old = reading(9_000_000, READING_KEPT);
-        assert!(!old.is_new());
-        assert_eq!(old.or_later(reading(5_000_000, Duration::ZERO)).micros, 5_000_000);
+        let old = reading(9_000_000, CLOCK_READING_AGE_MAX);
+        assert!(!old.is_recent());
+        assert_eq!(old.later_of(reading(5_000_000, Duration::ZERO)).micros, 5_000_000);
     }
 }

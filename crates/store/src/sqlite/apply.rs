@@ -1,5 +1,5 @@
-//! One change: everything is looked up and checked, then everything is written. After the first
-//! write nothing can refuse, which the types say: checks may refuse, writes can only fail.
+//! Applies one change: looks everything up and checks it, then writes. After the first write nothing refuses; the
+//! types say so: checks may refuse, writes can only fail.
 
 use rusqlite::Connection;
 use sederunt_core::event::{AppendOutcome, NewEvent};
@@ -13,52 +13,57 @@ use sederunt_core::talk::Talk;
 use sederunt_core::{Error, Timestamp};
 use smallvec::SmallVec;
 
-use super::errands::Errand;
-use super::fault::{Trouble, refuse};
-use super::heads::{self, Found, Moved};
-use super::idempotency::{self, Done, Used};
-use super::indexer::Mark;
-use super::writer::Ledger;
-use super::{events, logs, outbox, records, sessions, talk};
+use super::fault::{WorkError, refuse};
+use super::heads::{self, ChangedColumns, StoredHead};
+use super::idempotency::{self, KeyEffect, KeyUse};
+use super::indexer::IndexMark;
+use super::outbox::OutboxEntry;
+use super::writer::WriteTransaction;
+use super::{events, index_queue, logs, records, sessions, talk};
 
-type Checked<T> = Result<T, Trouble<Refusal>>;
+type Checked<T> = Result<T, WorkError<Refusal>>;
 
-/// `crises` are those that the records rest on and that are there, in their own file.
-pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change, crises: &[Box<str>]) -> Checked<CommitResult> {
-    let now = ledger.now();
-    let Some(tk) = ledger.tenant(&change.tenant)? else { return refuse(Error::NotFound) };
+/// Commits a change. `crises` are the existing crises among those that the records rest on; they are in a side file,
+/// which this transaction cannot read.
+pub(super) fn commit(
+    tx: &mut WriteTransaction<'_>,
+    change: &Change,
+    crises: &[Box<str>],
+) -> Checked<CommitResult> {
+    let now = tx.now();
+    let Some(tk) = tx.tenant(&change.tenant)? else { return refuse(Error::NotFound) };
     if let Some(key) = &change.key
-        && let Some(used) = used(ledger, tk, key)?
+        && let Some(used) = find_key(tx, tk, key)?
     {
-        return repeat(ledger, tk, change, used, now);
+        return answer_repeat(tx, tk, change, used, now);
     }
     let targets = change
         .parts
         .iter()
-        .map(|part| check(ledger, tk, part, now))
-        .collect::<Checked<SmallVec<[Target; 1]>>>()?;
-    records::check(ledger.db, tk, change, crises)?;
-    Ok(write(ledger, tk, change, targets, now)?)
+        .map(|part| check(tx, tk, part, now))
+        .collect::<Checked<SmallVec<[CheckedTarget; 1]>>>()?;
+    records::check(tx.db, tk, change, crises)?;
+    Ok(write(tx, tk, change, targets, now)?)
 }
 
-/// What was done under this key before; another body under it is refused.
-pub(super) fn used<E: From<Error>>(
-    ledger: &mut Ledger<'_>,
+/// What was done under this key before. Another body under the same key is refused.
+pub(super) fn find_key<E: From<Error>>(
+    tx: &mut WriteTransaction<'_>,
     tk: i64,
     key: &IdemKey,
-) -> Result<Option<Used>, Trouble<E>> {
-    match ledger.hot.find_key()?.find(ledger.unfiled, tk, key)? {
+) -> Result<Option<KeyUse>, WorkError<E>> {
+    match tx.statements.find_key()?.find(tx.pending_keys, tk, key)? {
         Some(used) if used.body != key.body => refuse(Error::IdempotencyMismatch),
         used => Ok(used),
     }
 }
 
 /// The first answer again, on the sessions as they are now.
-fn repeat(
-    ledger: &mut Ledger<'_>,
+fn answer_repeat(
+    tx: &mut WriteTransaction<'_>,
     tk: i64,
     change: &Change,
-    used: Used,
+    used: KeyUse,
     now: Timestamp,
 ) -> Checked<CommitResult> {
     let mut parts = SmallVec::new();
@@ -67,84 +72,92 @@ fn repeat(
             PartTarget::Session(id) => id,
             PartTarget::New(new) => &new.id,
         };
-        if let Some(found) = ledger.head(tk, id)? {
+        if let Some(found) = tx.head(tk, id)? {
             parts.push(PartResult { head: found.head, appended: Vec::new() });
         }
     }
     Ok(CommitResult { at: now, parts, replay: Some(used.replay) })
 }
 
-/// What a part is about to touch, as it was checked.
-enum Target {
-    Found(Found),
-    New { fork_source: Option<Found> },
+/// The session that a part writes to, as it was checked.
+enum CheckedTarget {
+    Found(StoredHead),
+    New { fork_source: Option<StoredHead> },
 }
 
-fn check(ledger: &mut Ledger<'_>, tk: i64, part: &ChangePart, now: Timestamp) -> Checked<Target> {
+fn check(
+    tx: &mut WriteTransaction<'_>,
+    tk: i64,
+    part: &ChangePart,
+    now: Timestamp,
+) -> Checked<CheckedTarget> {
     match &part.on {
         PartTarget::Session(id) => {
-            let Some(found) = ledger.head(tk, id)? else {
+            let Some(found) = tx.head(tk, id)? else {
                 return refuse(Error::NotFound);
             };
             let participates = match part.guard.asks_participant(&found.head) {
-                Some(user) => sessions::participates(ledger.db, found.sk, user)?,
+                Some(user) => sessions::participates(tx.db, found.sk, user)?,
                 None => false,
             };
-            part.guard.check(id, &found.head, participates, now).map_err(Trouble::Refused)?;
-            Ok(Target::Found(found))
+            part.guard.check(id, &found.head, participates, now).map_err(WorkError::Refused)?;
+            Ok(CheckedTarget::Found(found))
         }
         PartTarget::New(new) => {
-            if ledger.head(tk, &new.id)?.is_some() {
-                return Err(Trouble::Refused(Refusal::Stale));
+            if tx.head(tk, &new.id)?.is_some() {
+                return Err(WorkError::Refused(Refusal::Stale));
             }
-            let Some(fork) = &new.fork_of else { return Ok(Target::New { fork_source: None }) };
-            match ledger.head(tk, &fork.session)? {
+            let Some(fork) = &new.fork_of else { return Ok(CheckedTarget::New { fork_source: None }) };
+            match tx.head(tk, &fork.session)? {
                 Some(source)
                     if source.head.incarnation == fork.incarnation
                         && source.head.last_sequence >= fork.at_sequence =>
                 {
-                    Ok(Target::New { fork_source: Some(source) })
+                    Ok(CheckedTarget::New { fork_source: Some(source) })
                 }
-                _ => Err(Trouble::Refused(Refusal::Stale)),
+                _ => Err(WorkError::Refused(Refusal::Stale)),
             }
         }
     }
 }
 
 fn write(
-    ledger: &mut Ledger<'_>,
+    tx: &mut WriteTransaction<'_>,
     tk: i64,
     change: &Change,
-    targets: SmallVec<[Target; 1]>,
+    targets: SmallVec<[CheckedTarget; 1]>,
     now: Timestamp,
 ) -> rusqlite::Result<CommitResult> {
     let mut parts = SmallVec::with_capacity(change.parts.len());
     let mut first_sk = None;
     for (part, target) in change.parts.iter().zip(targets) {
-        let (id, mut work) = match (&part.on, target) {
-            (PartTarget::Session(id), Target::Found(found)) => (id, Work::on(found)),
-            (PartTarget::New(new), Target::New { fork_source }) => {
-                (&new.id, Work::on_new(insert(ledger.db, tk, new, fork_source.as_ref(), now)?))
+        let (id, mut part_writer) = match (&part.on, target) {
+            (PartTarget::Session(id), CheckedTarget::Found(found)) => (id, PartWriter::on(found)),
+            (PartTarget::New(new), CheckedTarget::New { fork_source }) => {
+                (&new.id, PartWriter::on_new(insert(tx.db, tk, new, fork_source.as_ref(), now)?))
             }
-            (PartTarget::Session(_), Target::New { .. }) | (PartTarget::New(_), Target::Found(_)) => continue,
+            (PartTarget::Session(_), CheckedTarget::New { .. })
+            | (PartTarget::New(_), CheckedTarget::Found(_)) => {
+                continue;
+            }
         };
-        first_sk.get_or_insert(work.found.sk);
+        first_sk.get_or_insert(part_writer.found.sk);
         for write in &part.writes {
             match write {
-                Write::Append(events) => work.append(ledger, id, events, now)?,
-                Write::Update(update) => work.update(ledger.db, tk, update, now)?,
-                Write::Talk(talk) => work.talk(ledger.db, tk, talk, now)?,
-                Write::Delete => work.delete(ledger.db, tk)?,
+                Write::Append(events) => part_writer.append(tx, id, events, now)?,
+                Write::Update(update) => part_writer.update(tx.db, tk, update, now)?,
+                Write::Talk(talk) => part_writer.talk(tx.db, tk, talk, now)?,
+                Write::Delete => part_writer.delete(tx.db, tk)?,
             }
         }
-        parts.push(work.finish(ledger, tk, &change.tenant, id)?);
+        parts.push(part_writer.finish(tx, tk, &change.tenant, id)?);
     }
-    records::write(ledger.db, tk, change, &parts, now)?;
-    for errand in change.records.iter().filter_map(Record::side).map(Errand::of) {
-        ledger.leave(tk, &errand)?;
+    records::write(tx.db, tk, change, &parts, now)?;
+    for entry in change.records.iter().filter_map(Record::side).map(OutboxEntry::of) {
+        tx.add_to_outbox(tk, &entry)?;
     }
     if change.records.iter().any(|record| matches!(record, Record::MergeUser { .. })) {
-        ledger.forget_heads();
+        tx.forget_heads();
     }
     if let Some(key) = &change.key {
         let sequences: SmallVec<[u64; 4]> = parts
@@ -152,8 +165,8 @@ fn write(
             .find(|part: &&PartResult| !part.appended.is_empty())
             .map(|part| part.appended.iter().map(AppendOutcome::sequence).collect())
             .unwrap_or_default();
-        let done = Done { sk: first_sk, sequences: &sequences, taken: &[] };
-        idempotency::remember(ledger.hot.remember_key()?, ledger.unfiled, tk, key, &done, now)?;
+        let done = KeyEffect { sk: first_sk, sequences: &sequences, taken: &[] };
+        idempotency::remember(tx.statements.remember_key()?, tx.pending_keys, tk, key, &done, now)?;
     }
     Ok(CommitResult { at: now, parts, replay: None })
 }
@@ -162,9 +175,9 @@ fn insert(
     db: &Connection,
     tk: i64,
     new: &NewSession,
-    fork_source: Option<&Found>,
+    fork_source: Option<&StoredHead>,
     now: Timestamp,
-) -> rusqlite::Result<Found> {
+) -> rusqlite::Result<StoredHead> {
     let mut new = new.clone();
     new.stamp(now);
     let NewSession { id, mut head, details, participants, fork_of } = new;
@@ -180,24 +193,24 @@ fn insert(
     if let Some(source) = fork_source {
         logs::share_prefix(db, sk, source, prefix_to)?;
     }
-    Ok(Found { sk, prefix_to, head })
+    Ok(StoredHead { sk, prefix_to, head })
 }
 
-/// One session while it is being written.
-struct Work {
-    found: Found,
-    moved: Moved,
+/// One session while it is written.
+struct PartWriter {
+    found: StoredHead,
+    changed: ChangedColumns,
     appended: Vec<AppendOutcome>,
     row_changed: bool,
     words_changed: bool,
     deleted: bool,
 }
 
-impl Work {
-    fn on(found: Found) -> Self {
+impl PartWriter {
+    fn on(found: StoredHead) -> Self {
         Self {
             found,
-            moved: Moved::default(),
+            changed: ChangedColumns::default(),
             appended: Vec::new(),
             row_changed: false,
             words_changed: false,
@@ -205,30 +218,25 @@ impl Work {
         }
     }
 
-    fn on_new(found: Found) -> Self {
+    fn on_new(found: StoredHead) -> Self {
         Self { row_changed: true, words_changed: true, ..Self::on(found) }
     }
 
     fn append(
         &mut self,
-        ledger: &mut Ledger<'_>,
+        tx: &mut WriteTransaction<'_>,
         id: &SessionId,
         events: &[NewEvent],
         now: Timestamp,
     ) -> rusqlite::Result<()> {
-        let (appended, cold) = events::append(ledger, id, &mut self.found, events, now)?;
-        self.moved.tail |= appended.iter().any(|slot| matches!(slot, AppendOutcome::New(_)));
-        self.moved.deadline |= cold.deadline_changed;
+        let (appended, cold) = events::append(tx, id, &mut self.found, events, now)?;
+        self.changed.tail |= appended.iter().any(|slot| matches!(slot, AppendOutcome::New(_)));
+        self.changed.deadline |= cold.deadline_changed;
         if let Some(minute) = cold.minute {
-            sessions::set_minute(ledger.db, self.found.sk, minute)?;
+            sessions::set_minute(tx.db, self.found.sk, minute)?;
         }
         if let Some(description) = &cold.description {
-            sessions::describe(
-                ledger.db,
-                self.found.sk,
-                Some(description),
-                Some(DescriptionSource::Fallback),
-            )?;
+            sessions::describe(tx.db, self.found.sk, Some(description), Some(DescriptionSource::Fallback))?;
             self.row_changed = true;
         }
         self.appended.extend(appended);
@@ -239,20 +247,20 @@ impl Work {
         let before = self.found.head.status;
         update.apply(&mut self.found.head, now);
         let advances = update.advances_version();
-        self.moved.row |= advances;
-        self.moved.status |= self.found.head.status != before;
-        self.moved.claim |= update.claim.is_some();
-        self.moved.deadline |= update.deadline.is_some();
+        self.changed.row |= advances;
+        self.changed.status |= self.found.head.status != before;
+        self.changed.claim |= update.claim.is_some();
+        self.changed.deadline |= update.deadline.is_some();
         self.row_changed |= advances;
-        self.moved.tail |= update.description.is_some() || update.turn.is_some();
+        self.changed.tail |= update.description.is_some() || update.turn.is_some();
         if update.title.is_some() || update.description.is_some() {
             self.words_changed = true;
-            outbox::add(db, self.found.sk)?;
+            index_queue::add(db, self.found.sk)?;
         }
         sessions::update(db, tk, self.found.sk, update, before, &self.found.head, now)
     }
 
-    /// What was appended before it in this part has its numbers by now.
+    /// The events that this part appended have their sequences by now.
     fn talk(&self, db: &Connection, tk: i64, talk: &Talk, now: Timestamp) -> rusqlite::Result<()> {
         let mut talk = talk.clone();
         talk.land(&self.appended, now);
@@ -265,23 +273,23 @@ impl Work {
         Ok(())
     }
 
-    /// Saves the head and says what there is to tell.
+    /// Saves the head and announces what changed.
     fn finish(
         self,
-        ledger: &mut Ledger<'_>,
+        tx: &mut WriteTransaction<'_>,
         tk: i64,
         tenant: &TenantId,
         id: &SessionId,
     ) -> rusqlite::Result<PartResult> {
         let sk = self.found.sk;
         if self.deleted {
-            ledger.forget_head(tk, id);
+            tx.forget_head(tk, id);
         } else {
-            if self.moved.tail {
-                heads::write_tail(ledger.hot.tail()?, sk, &self.found.head)?;
+            if self.changed.tail {
+                heads::write_tail(tx.statements.tail()?, sk, &self.found.head)?;
             }
-            heads::save(ledger.db, sk, &self.found.head, self.moved)?;
-            ledger.keep_head(tk, id, self.found.clone());
+            heads::save(tx.db, sk, &self.found.head, self.changed)?;
+            tx.cache_head(tk, id, self.found.clone());
         }
         let head = self.found.head;
         let events: Vec<_> = self
@@ -294,10 +302,10 @@ impl Work {
             .collect();
         let words = self.words_changed || self.deleted;
         if words || events.iter().any(|event| event.kind.is_message()) {
-            ledger.mark(Mark { sk, row: words });
+            tx.mark(IndexMark { sk, row: words });
         }
         if self.row_changed || self.deleted || !events.is_empty() {
-            ledger.announce(Notice {
+            tx.announce(Notice {
                 tenant: tenant.clone(),
                 session: id.clone(),
                 incarnation: head.incarnation,
@@ -312,9 +320,9 @@ impl Work {
     }
 }
 
-/// Removes a session with everything that hangs on it, and lets the search file know.
+/// Removes a session with all its rows, and queues it for the indexer.
 pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
     logs::release(db, sk)?;
     sessions::delete(db, tk, sk)?;
-    outbox::add(db, sk)
+    index_queue::add(db, sk)
 }

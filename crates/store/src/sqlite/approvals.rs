@@ -1,4 +1,4 @@
-//! What waits for a person, and what was decided.
+//! Approvals: what waits for a person, and what was decided.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -10,17 +10,17 @@ use sederunt_core::store::{ApprovalListStore, ApprovalStore, StoreFuture};
 
 use super::SqliteStore;
 use super::fault::unknown_word;
+use super::filtered_list::page_numbers;
 use super::heads::text;
-use super::numbers::numbers;
 use super::people::instant;
-use crate::narrow::Narrowed;
+use crate::filtered_list::FilteredList;
 
 const APPROVALS: &str = "SELECT a.n, a.id, a.kind, h.id, a.task_id, a.state, a.assigned_to, a.expires_at, \
      a.created_at, a.decided_by, a.decided_at, a.body FROM approvals a JOIN session_heads h ON h.sk = a.sk";
 
 impl ApprovalStore for SqliteStore {
     fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Approval>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(&format!(
                 "{APPROVALS} JOIN tenants t ON t.tk = a.tk WHERE t.id = ?1 AND a.id = ?2"
             ))?
@@ -37,7 +37,7 @@ impl ApprovalListStore for SqliteStore {
         tenant: &'a TenantId,
         query: ApprovalQuery,
     ) -> StoreFuture<'a, Page<Approval, i64>> {
-        self.within(tenant, move |db, tk| approvals(db, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| approvals(db, tk, &query)).boxed()
     }
 }
 
@@ -46,10 +46,10 @@ pub(super) fn approvals(
     tk: i64,
     query: &ApprovalQuery,
 ) -> rusqlite::Result<Page<Approval, i64>> {
-    let list = Narrowed::approvals(query, "session_heads");
+    let list = FilteredList::approvals(query, "session_heads");
     let mut by_number = db.prepare_cached(&format!("{APPROVALS} WHERE a.n = ?1"))?;
     let mut found = Vec::new();
-    for n in numbers(db, tk, &list)? {
+    for n in page_numbers(db, tk, &list)? {
         found.push((n, by_number.query_row([n], read)?));
     }
     Ok(list.page(found))

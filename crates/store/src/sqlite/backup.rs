@@ -1,8 +1,8 @@
-//! Copies of a store while it is in use, and stores made from such copies.
+//! Backups of a store while it is in use, and stores restored from them.
 //!
-//! `threads` is copied first: it is the truth, and what it has left for other files can be carried over again onto a
-//! copy of them that is a moment younger. The words are not copied: they are derived, and a younger copy of them could
-//! name sessions that the copied threads have never had.
+//! `threads` is copied first: it decides, and its outbox can be copied again onto side files that are a moment
+//! younger. The search index is not copied: it is derived, and a younger copy could name sessions that the copied
+//! `threads` never had.
 
 use std::path::Path;
 
@@ -17,17 +17,17 @@ use super::open::{Files, Side, make_private_directory, make_private_file};
 /// Pages copied between two reports of progress.
 const STEP_PAGES: i32 = 2_000;
 
-/// A file that is copied.
-struct Kept {
+/// A file of the backup.
+struct BackupFile {
     file: &'static str,
-    /// What a reader of the store calls it.
+    /// The name under which a reader attaches it.
     name: &'static str,
     steps: &'static [&'static str],
-    /// The tables that are counted on both sides.
+    /// The tables whose rows are counted in the file and in its copy.
     counted: &'static [&'static str],
 }
 
-const THREADS: Kept = Kept {
+const THREADS: BackupFile = BackupFile {
     file: "threads.sqlite3",
     name: "main",
     steps: migrate::THREADS,
@@ -37,16 +37,17 @@ const THREADS: Kept = Kept {
     ],
 };
 
-const fn kept(side: Side) -> Kept {
+const fn backup_file(side: Side) -> BackupFile {
     let counted: &[&str] = match side {
         Side::Memory => &["memories", "memory_words"],
         Side::Crisis => &["crisis_log"],
         Side::Feedback => &["session_feedback"],
     };
-    Kept { file: side.file(), name: side.name(), steps: side.steps(), counted }
+    BackupFile { file: side.file(), name: side.name(), steps: side.steps(), counted }
 }
 
-const KEPT: [Kept; 4] = [THREADS, kept(Side::Memory), kept(Side::Crisis), kept(Side::Feedback)];
+const BACKUP_FILES: [BackupFile; 4] =
+    [THREADS, backup_file(Side::Memory), backup_file(Side::Crisis), backup_file(Side::Feedback)];
 
 /// Copies the store as it is at this moment into a fresh directory.
 pub(super) fn back_up(files: &Files, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
@@ -54,14 +55,14 @@ pub(super) fn back_up(files: &Files, to: &Path, progress: &mut dyn FnMut(u64, u6
     let _turn = files.turn_to_read();
     make_fresh_directory(to)?;
     let mut total = 0;
-    for kept in &KEPT {
+    for file in &BACKUP_FILES {
         let sql = "SELECT page_count FROM pragma_page_count(?1)";
-        total += from.query_row(sql, [kept.name], |row| row.get::<_, i64>(0)).map_err(report)?.unsigned_abs();
+        total += from.query_row(sql, [file.name], |row| row.get::<_, i64>(0)).map_err(report)?.unsigned_abs();
     }
     let mut done = 0;
-    for kept in &KEPT {
+    for file in &BACKUP_FILES {
         let mut pages = 0;
-        copy(&from, kept.name, kept, to, &mut |copied, all| {
+        copy(&from, file.name, file, to, &mut |copied, all| {
             pages = all;
             progress((done + copied).min(total), total);
         })?;
@@ -70,30 +71,30 @@ pub(super) fn back_up(files: &Files, to: &Path, progress: &mut dyn FnMut(u64, u6
     Ok(())
 }
 
-/// Makes a store in a fresh directory from a copy, or a copy from a store that somebody has open.
+/// Restores a store into an empty directory from a backup, or from the directory of a store that is open.
 pub(super) fn restore(from: &Path, to: &Path) -> Result<()> {
     let mut sources = Vec::new();
-    for kept in &KEPT {
-        // A copy from before there was such a file has none.
-        let source = from.join(kept.file);
-        if kept.name == THREADS.name || source.exists() {
-            sources.push((kept, readable(&source, kept)?));
+    for file in &BACKUP_FILES {
+        // An older backup may lack this file.
+        let source = from.join(file.file);
+        if file.name == THREADS.name || source.exists() {
+            sources.push((file, readable(&source, file)?));
         }
     }
     make_fresh_directory(to)?;
-    for (kept, source) in &sources {
-        copy(source, THREADS.name, kept, to, &mut |_, _| {})?;
+    for (file, source) in &sources {
+        copy(source, THREADS.name, file, to, &mut |_, _| {})?;
     }
     Ok(())
 }
 
-fn readable(source: &Path, kept: &Kept) -> Result<Connection> {
+fn readable(source: &Path, file: &BackupFile) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(source, flags)
         .map_err(|error| Error::invalid("from", format!("{} cannot be read: {error}", source.display())))?;
     db.pragma_update(None, "query_only", "ON").map_err(report)?;
     let version = migrate::version(&db).map_err(report)?;
-    if version == 0 || version as usize > kept.steps.len() {
+    if version == 0 || version as usize > file.steps.len() {
         let message = format!("{} has schema {version}, which this version cannot read", source.display());
         return Err(Error::invalid("from", message));
     }
@@ -104,16 +105,16 @@ fn readable(source: &Path, kept: &Kept) -> Result<Connection> {
 fn copy(
     from: &Connection,
     name: &str,
-    kept: &Kept,
+    file: &BackupFile,
     to: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    let path = to.join(kept.file);
+    let path = to.join(file.file);
     make_private_file(&path).map_err(|error| Error::invalid("to", error.to_string()))?;
     let mut target = Connection::open(&path).map_err(report)?;
-    // One snapshot for all steps: without it every write in between would start the copy anew.
+    // One snapshot for all steps: without it, every write in between would restart the copy.
     let snapshot = from.unchecked_transaction().map_err(report)?;
-    let expected = count(&snapshot, name, kept).map_err(report)?;
+    let expected = count(&snapshot, name, file).map_err(report)?;
     {
         let backup = Backup::new_with_names(&snapshot, name, &mut target, MAIN_DB).map_err(report)?;
         loop {
@@ -128,9 +129,9 @@ fn copy(
     }
     drop(snapshot);
     check(&target)?;
-    let copied = count(&target, THREADS.name, kept).map_err(report)?;
+    let copied = count(&target, THREADS.name, file).map_err(report)?;
     if copied != expected {
-        let (file, tables) = (kept.file, kept.counted);
+        let (file, tables) = (file.file, file.counted);
         return Err(Error::internal(format!("{file} has {copied:?} rows of {tables:?}, not {expected:?}")));
     }
     Ok(())
@@ -151,9 +152,9 @@ fn check(db: &Connection) -> Result<()> {
     if verdict == "ok" { Ok(()) } else { Err(Error::internal(format!("the copy is damaged: {verdict}"))) }
 }
 
-/// A copy of an older schema may not have every table yet.
-fn count(db: &Connection, name: &str, kept: &Kept) -> rusqlite::Result<Vec<Option<i64>>> {
-    kept.counted
+/// Counts rows. A backup of an older schema may lack tables.
+fn count(db: &Connection, name: &str, file: &BackupFile) -> rusqlite::Result<Vec<Option<i64>>> {
+    file.counted
         .iter()
         .map(|table| match db.table_exists(Some(name), *table)? {
             true => db.query_row(&format!("SELECT count(*) FROM {name}.{table}"), [], |row| row.get(0)),

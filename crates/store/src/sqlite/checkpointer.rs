@@ -1,8 +1,9 @@
-//! The thread that moves the write-ahead log of `threads` into the database, beside the writer and not in its way.
+//! The checkpointer: a thread that moves the write-ahead log of `threads` into the database without delaying the
+//! writer.
 //!
-//! A passive checkpoint on a connection of its own stops no writer, but what is committed meanwhile stays in the log, and
-//! a log is written over from its beginning only once all of it has been moved. So this thread copies and syncs most pages
-//! without any lock, and then takes the writer's lock for the few that are left. The writer waits for those alone.
+//! A passive checkpoint on another connection stops no writer, but what is committed meanwhile stays in the log, and
+//! SQLite overwrites a log from its beginning only once all of it has been moved. So this thread moves and syncs most
+//! pages without a lock, and then takes the writer's lock for the few that are left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -15,14 +16,14 @@ use sederunt_core::{Error, Result};
 
 use super::open::Files;
 
-/// Passes without the writer's lock: each moves what was committed during the one before.
+/// Passes without the writer's lock; each moves what was committed during the one before.
 const PASSES_MAX: usize = 2;
 /// Pages that may be left for the pass under the writer's lock; they take well under a millisecond.
 const LOCKED_PAGES_MAX: i32 = 64;
-/// The pause after a pass that a reader kept from the end of the log.
+/// The pause after a pass that a reader stopped before the end of the log.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// The way to the thread. It ends when this is dropped.
+/// The handle of the thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Checkpointer {
     requests: Sender<()>,
@@ -30,8 +31,8 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// `log_pages` is the length of the log after the last commit. `hold_writer` runs its argument while nothing is written,
-    /// or not at all once the store is closed.
+    /// `log_pages` is the length of the log after the last commit. `hold_writer` runs its argument under the writer's
+    /// lock, or not at all once the store is closed.
     pub(super) fn start(
         files: Arc<Files>,
         log_pages: Arc<AtomicI32>,
@@ -45,12 +46,12 @@ impl Checkpointer {
         Ok(Self { requests, thread })
     }
 
-    /// Asks for a checkpoint; one that is under way or asked for already is enough.
+    /// Requests a checkpoint. A request while one is pending or in progress adds nothing.
     pub(super) fn request(&self) {
         let _ = self.requests.try_send(());
     }
 
-    /// Lets the thread end, and waits for it.
+    /// Ends the thread and waits for it.
     pub(super) fn stop(self) {
         drop(self.requests);
         let _ = self.thread.join();
@@ -60,12 +61,12 @@ impl Checkpointer {
 fn serve(files: &Files, log_pages: &AtomicI32, hold_writer: impl Fn(&mut dyn FnMut()), asked: &Receiver<()>) {
     let mut db = None;
     while asked.recv().is_ok() {
-        let done = connected(&mut db, files).and_then(|db| checkpoint(db, log_pages, &hold_writer));
+        let done = connect_once(&mut db, files).and_then(|db| checkpoint(db, log_pages, &hold_writer));
         match done {
             Ok(true) => {}
             Ok(false) => std::thread::sleep(RETRY),
             Err(error) => {
-                tracing::warn!(%error, "the write-ahead log could not be moved into the database; the next commit tries again");
+                tracing::warn!(%error, "the checkpointer could not move the write-ahead log into the database; the next commit requests it again");
                 db = None;
                 std::thread::sleep(RETRY);
             }
@@ -73,14 +74,14 @@ fn serve(files: &Files, log_pages: &AtomicI32, hold_writer: impl Fn(&mut dyn FnM
     }
 }
 
-fn connected<'c>(db: &'c mut Option<Connection>, files: &Files) -> rusqlite::Result<&'c Connection> {
+fn connect_once<'c>(db: &'c mut Option<Connection>, files: &Files) -> rusqlite::Result<&'c Connection> {
     Ok(match db {
         Some(db) => db,
         none => none.insert(files.threads()?),
     })
 }
 
-/// Answers whether the whole log was moved.
+/// Returns whether the whole log was moved.
 fn checkpoint(
     db: &Connection,
     log_pages: &AtomicI32,
@@ -92,20 +93,20 @@ fn checkpoint(
             break;
         }
     }
-    let mut last = Ok(Moved { pages: 0, is_all: true });
+    let mut last = Ok(CheckpointProgress { pages: 0, is_all: true });
     hold_writer(&mut || last = pass(db));
     Ok(last?.is_all)
 }
 
-/// What a pass has moved of the log, counted from its beginning.
-struct Moved {
+/// The pages that a pass moved, counted from the beginning of the log.
+struct CheckpointProgress {
     pages: i32,
     is_all: bool,
 }
 
-fn pass(db: &Connection) -> rusqlite::Result<Moved> {
+fn pass(db: &Connection) -> rusqlite::Result<CheckpointProgress> {
     db.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?.query_row([], |row| {
         let (log, pages): (i32, i32) = (row.get(1)?, row.get(2)?);
-        Ok(Moved { pages, is_all: pages >= log })
+        Ok(CheckpointProgress { pages, is_all: pages >= log })
     })
 }

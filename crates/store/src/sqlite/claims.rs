@@ -1,6 +1,6 @@
-//! Handing out pending sessions: highest priority first, then oldest, one winner each by the nature
-//! of a single writer. Every (type, agent) is probed on its own index, so the cost follows what is
-//! handed out and not what is waiting.
+//! Claims: hands out pending sessions, highest priority first, then oldest. The single writer makes sure that each
+//! has one winner. Every (type, agent) is probed on its own index, so the cost follows what is handed out and not
+//! what is pending.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use sederunt_core::work::decide::{ClaimEffects, HandOut};
 use sederunt_core::work::{ClaimOrder, ClaimedRun};
 use sederunt_core::{Error, Timestamp};
 
-use super::fault::{Trouble, refuse};
-use super::heads::{self, Found};
-use super::idempotency::{self, Done};
-use super::writer::Ledger;
-use super::{SqliteStore, apply, events, library, sessions};
+use super::fault::{WorkError, refuse};
+use super::heads::{self, StoredHead};
+use super::idempotency::{self, KeyEffect};
+use super::writer::WriteTransaction;
+use super::{SqliteStore, apply, definitions, events, sessions};
 
 /// Which sessions a claim took, under which epochs.
 #[derive(Debug, Default)]
-pub(super) struct HandedOut {
+pub(super) struct TakenSessions {
     taken: Vec<(i64, u64)>,
     /// By an earlier call with the same key.
     again: bool,
@@ -36,38 +36,38 @@ impl ClaimStore for SqliteStore {
         async move {
             let order = Arc::new(order);
             let asked = order.clone();
-            let out: Result<_> = self.writer.ask(move |ledger| claim(ledger, &asked)).await;
+            let out: Result<_> = self.writer.run(move |tx| claim(tx, &asked)).await;
             let (out, now) = (out?, self.clock.now());
-            self.near(|db| handed(db, &order, &out, now)).await
+            self.read_inline(|db| claimed_sessions(db, &order, &out, now)).await
         }
         .boxed()
     }
 }
 
-/// Takes what an order asks for. What is read of it for that is narrow: the wide halves are for whoever asks to read
-/// ([`handed`]), since nobody else can write while this does.
-fn claim(ledger: &mut Ledger<'_>, order: &ClaimOrder) -> Result<HandedOut, Trouble<Error>> {
-    let now = ledger.now();
-    let Some(tk) = ledger.tenant(&order.tenant)? else { return Ok(HandedOut::default()) };
+/// Takes the sessions that an order asks for. Reads only what decides; the caller reads the whole rows afterwards
+/// ([`claimed_sessions`]), outside of the writer.
+fn claim(tx: &mut WriteTransaction<'_>, order: &ClaimOrder) -> Result<TakenSessions, WorkError<Error>> {
+    let now = tx.now();
+    let Some(tk) = tx.tenant(&order.tenant)? else { return Ok(TakenSessions::default()) };
     if let Some(key) = &order.key
-        && let Some(used) = apply::used(ledger, tk, key)?
+        && let Some(used) = apply::find_key(tx, tk, key)?
     {
-        return Ok(HandedOut { taken: used.taken, again: true });
+        return Ok(TakenSessions { taken: used.taken, again: true });
     }
     let mut hand_out = HandOut::new(order, now).or_else(refuse)?;
     let mut plan = Vec::with_capacity(order.limit);
-    for mut waiting in found(ledger.db, tk, order)? {
+    for mut waiting in sessions_to_hand_out(tx.db, tk, order)? {
         let taken = hand_out.take(&waiting.id, &mut waiting.head, &mut waiting.started_at).or_else(refuse)?;
         plan.push((waiting, taken));
     }
-    Ok(write(ledger, tk, order, plan, now)?)
+    Ok(write(tx, tk, order, plan, now)?)
 }
 
-/// What was handed out, whole, as far as the same credential holds it still.
-fn handed(
+/// The sessions that were handed out, as whole rows, if the same credential still holds them.
+fn claimed_sessions(
     db: &Connection,
     order: &ClaimOrder,
-    out: &HandedOut,
+    out: &TakenSessions,
     now: Timestamp,
 ) -> rusqlite::Result<Vec<ClaimedRun>> {
     let mut held = Vec::with_capacity(out.taken.len());
@@ -84,19 +84,19 @@ fn handed(
     Ok(held)
 }
 
-/// A session that waits to be handed out, and what decides whether it may be.
-struct Waiting {
+/// A pending session, and what decides whether it may be handed out.
+struct PendingSession {
     sk: i64,
     id: SessionId,
     head: Head,
     started_at: Option<Timestamp>,
     task: Option<Box<str>>,
     agent: Option<Box<str>>,
-    /// Counts against a limit of its agent.
+    /// Its agent has a limit of runs, and this one counts.
     counted: bool,
 }
 
-impl Waiting {
+impl PendingSession {
     const BY_KEY: &str = concat!(
         "SELECT ",
         heads::columns!(),
@@ -107,7 +107,7 @@ impl Waiting {
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let at = |column: usize| heads::COLUMN_COUNT + column;
-        let Found { sk, head, .. } = heads::read(row)?;
+        let StoredHead { sk, head, .. } = heads::read(row)?;
         Ok(Self {
             sk,
             id: SessionId::stored(row.get_ref(at(0))?.as_str()?),
@@ -120,21 +120,28 @@ impl Waiting {
     }
 }
 
-/// The sessions to hand out. Whatever waits for a task that is not active is set aside on the way, once, until the
-/// task is active again; agents that have all the runs they may are passed over.
-fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<Waiting>> {
-    let mut found: Vec<Waiting> = Vec::with_capacity(order.limit);
+/// The sessions to hand out. A session of an inactive task is held, once, until the task is active again. Agents that
+/// have as many runs as they may are passed over.
+fn sessions_to_hand_out(
+    db: &Connection,
+    tk: i64,
+    order: &ClaimOrder,
+) -> rusqlite::Result<Vec<PendingSession>> {
+    let mut found: Vec<PendingSession> = Vec::with_capacity(order.limit);
     let mut rooms: HashMap<Box<str>, Option<i64>> = HashMap::new();
     let mut full: Vec<String> = Vec::new();
-    let mut by_key = db.prepare_cached(Waiting::BY_KEY)?;
-    let mut inactive = Inactive { statement: db.prepare_cached(library::INACTIVE)?, known: HashMap::new() };
+    let mut by_key = db.prepare_cached(PendingSession::BY_KEY)?;
+    let mut inactive =
+        InactiveTasks { statement: db.prepare_cached(definitions::INACTIVE)?, known: HashMap::new() };
     loop {
         let mut again = false;
         for sk in oldest_pending(db, tk, order, &full)? {
             if found.len() == order.limit || found.iter().any(|known| known.sk == sk) {
                 continue;
             }
-            let Some(mut waiting) = by_key.query_row([sk], Waiting::read).optional()? else { continue };
+            let Some(mut waiting) = by_key.query_row([sk], PendingSession::read).optional()? else {
+                continue;
+            };
             if let Some(task) = &waiting.task
                 && inactive.is(tk, task)?
             {
@@ -144,7 +151,7 @@ fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<W
             }
             if let Some(agent) = &waiting.agent {
                 if !rooms.contains_key(agent) {
-                    rooms.insert(agent.clone(), library::room_of(db, tk, agent)?);
+                    rooms.insert(agent.clone(), definitions::room_of(db, tk, agent)?);
                 }
                 if let Some(Some(left)) = rooms.get_mut(agent) {
                     waiting.counted = true;
@@ -165,13 +172,13 @@ fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<W
     }
 }
 
-/// Which tasks are not active, each asked for once.
-struct Inactive<'a> {
+/// Looks up whether tasks are inactive, each once.
+struct InactiveTasks<'a> {
     statement: CachedStatement<'a>,
     known: HashMap<Box<str>, bool>,
 }
 
-impl Inactive<'_> {
+impl InactiveTasks<'_> {
     fn is(&mut self, tk: i64, task: &str) -> rusqlite::Result<bool> {
         if let Some(known) = self.known.get(task) {
             return Ok(*known);
@@ -183,20 +190,20 @@ impl Inactive<'_> {
 }
 
 fn write(
-    ledger: &mut Ledger<'_>,
+    tx: &mut WriteTransaction<'_>,
     tk: i64,
     order: &ClaimOrder,
-    plan: Vec<(Waiting, ClaimEffects)>,
+    plan: Vec<(PendingSession, ClaimEffects)>,
     now: Timestamp,
-) -> rusqlite::Result<HandedOut> {
-    let db = ledger.db;
+) -> rusqlite::Result<TakenSessions> {
+    let db = tx.db;
     let mut take = db.prepare_cached(heads::TAKE)?;
     let mut take_counted = db.prepare_cached(heads::TAKE_COUNTED)?;
     let mut move_tail = db.prepare_cached(heads::MOVE_TAIL)?;
     let mut set_status = db.prepare_cached(sessions::SET_STATUS)?;
     let mut set_status_and_minute = db.prepare_cached(sessions::SET_STATUS_AND_MINUTE)?;
     let mut taken = Vec::with_capacity(plan.len());
-    for (Waiting { sk, id, head, started_at, counted, .. }, ClaimEffects { events, minute }) in plan {
+    for (PendingSession { sk, id, head, started_at, counted, .. }, ClaimEffects { events, minute }) in plan {
         let take = if counted { &mut take_counted } else { &mut take };
         heads::take(take, sk, &head, started_at)?;
         move_tail.execute(params![sk, head.last_sequence.cast_signed(), head.last_at.as_micros()])?;
@@ -205,11 +212,11 @@ fn write(
             Some(minute) => set_status_and_minute.execute(params![sk, head.status.as_str(), minute])?,
         };
         for event in &events {
-            events::insert(ledger.hot.event()?, sk, event)?;
+            events::insert(tx.statements.event()?, sk, event)?;
         }
-        ledger.forget_head(tk, &id);
+        tx.forget_head(tk, &id);
         taken.push((sk, head.epoch));
-        ledger.announce(Notice {
+        tx.announce(Notice {
             tenant: order.tenant.clone(),
             session: id,
             incarnation: head.incarnation,
@@ -220,14 +227,14 @@ fn write(
             deleted: false,
         });
     }
-    // A call that found nothing may wait and ask again under its key.
+    // A claim that found nothing leaves no key: its worker waits and asks again under the same one.
     if let Some(key) = &order.key
         && !taken.is_empty()
     {
-        let done = Done { taken: &taken, ..Done::default() };
-        idempotency::remember(ledger.hot.remember_key()?, ledger.unfiled, tk, key, &done, now)?;
+        let done = KeyEffect { taken: &taken, ..KeyEffect::default() };
+        idempotency::remember(tx.statements.remember_key()?, tx.pending_keys, tk, key, &done, now)?;
     }
-    Ok(HandedOut { taken, again: false })
+    Ok(TakenSessions { taken, again: false })
 }
 
 fn oldest_pending(

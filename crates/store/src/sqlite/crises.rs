@@ -1,4 +1,4 @@
-//! That crises were answered, when and how.
+//! The crisis log: that crises were answered, when and how.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -69,7 +69,7 @@ impl CrisisStore for SqliteStore {
         to: Timestamp,
         limit: usize,
     ) -> StoreFuture<'a, Vec<CrisisRecord>> {
-        self.beside(tenant, move |db, tk| {
+        self.read_side_file(tenant, move |db, tk| {
             db.prepare_cached(BETWEEN)?
                 .query_map(
                     params![tk, from.as_micros(), to.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)],
@@ -96,7 +96,7 @@ pub(super) fn count(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Resul
     db.prepare_cached(sql)?.query_row(params![tk, asked], |row| row.get(0).map(i64::cast_unsigned))
 }
 
-/// How much a purge with the same bounds would delete.
+/// How many rows a purge with the same bounds would delete.
 pub(super) fn purgeable(db: &Connection, before: Timestamp, now: Timestamp) -> rusqlite::Result<u64> {
     let sql =
         "SELECT count(*) FROM crisis_log WHERE detected_at < ?1 AND (held_until IS NULL OR held_until <= ?2)";
@@ -104,7 +104,7 @@ pub(super) fn purgeable(db: &Connection, before: Timestamp, now: Timestamp) -> r
     db.query_row(sql, bounds, |row| row.get(0).map(i64::cast_unsigned))
 }
 
-/// Deletes what was detected before the day of `before`, unless it is held beyond now.
+/// Deletes the crises from before the day of `before`, unless they are held longer.
 pub(super) fn purge(db: &Connection, before: Timestamp, now: Timestamp) -> rusqlite::Result<usize> {
     db.execute(
         "DELETE FROM crisis_log WHERE detected_at < ?1 AND (held_until IS NULL OR held_until <= ?2)",

@@ -1,4 +1,4 @@
-//! Rows of logs: how events are written, and how a page of them is read.
+//! Events: how they are written, and how a page of a log is read.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
@@ -12,21 +12,21 @@ use sederunt_core::store::{EventStore, StoreFuture};
 use sederunt_core::{Timestamp, limits};
 
 use super::fault::report;
-use super::heads::{self, Found};
-use super::logs::{self, Piece, key, sequence_of};
-use super::readers::in_one_look;
-use super::writer::Ledger;
+use super::heads::{self, StoredHead};
+use super::logs::{self, LogRange, key, sequence_of};
+use super::readers::in_snapshot;
+use super::writer::WriteTransaction;
 use super::{SqliteStore, tenants};
 
-/// Numbers the events onto the head and writes their rows. The head itself is the caller's to save.
+/// Numbers the events by the head and writes their rows. The caller saves the head.
 pub(super) fn append(
-    ledger: &mut Ledger<'_>,
+    tx: &mut WriteTransaction<'_>,
     id: &SessionId,
-    found: &mut Found,
+    found: &mut StoredHead,
     events: &[NewEvent],
     now: Timestamp,
 ) -> rusqlite::Result<(Vec<AppendOutcome>, ColdColumns)> {
-    let (db, sk, prefix_to) = (ledger.db, found.sk, found.prefix_to);
+    let (db, sk, prefix_to) = (tx.db, found.sk, found.prefix_to);
     let mut trouble = None;
     let first_of = |external: &str| {
         logs::first_of(db, sk, prefix_to, external).unwrap_or_else(|error| {
@@ -40,7 +40,7 @@ pub(super) fn append(
     }
     for slot in &appended {
         if let AppendOutcome::New(event) = slot {
-            insert(ledger.hot.event()?, sk, event)?;
+            insert(tx.statements.event()?, sk, event)?;
             if let Some(external) = &event.external_event_id {
                 logs::remember(db, sk, external, event.sequence)?;
             }
@@ -76,17 +76,17 @@ impl EventStore for SqliteStore {
         query: EventQuery,
     ) -> StoreFuture<'a, EventPage> {
         let read = |db: &rusqlite::Connection, tenant: &TenantId, id: &SessionId, query: &EventQuery| {
-            let page = in_one_look(db, |db| match tenants::key_of(db, tenant)? {
+            let page = in_snapshot(db, |db| match tenants::key_of(db, tenant)? {
                 Some(tk) => page(db, tk, id, query),
                 None => Ok(None),
             });
             page.map_err(report)?.ok_or(Error::NotFound)
         };
         if query.types.is_empty() && query.limit <= limits::PAGE_ROWS_DEFAULT {
-            return async move { self.readers.near(|db| read(db, tenant, id, &query)).await }.boxed();
+            return async move { self.readers.read_inline(|db| read(db, tenant, id, &query)).await }.boxed();
         }
         let (tenant, id) = (tenant.clone(), id.clone());
-        self.readers.far(move |db| read(db, &tenant, &id, &query)).boxed()
+        self.readers.read_pooled(move |db| read(db, &tenant, &id, &query)).boxed()
     }
 
     fn sequence_of<'a>(
@@ -95,7 +95,7 @@ impl EventStore for SqliteStore {
         id: &'a SessionId,
         external_id: &'a str,
     ) -> StoreFuture<'a, Option<u64>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             let head = db
                 .prepare_cached(
                     "SELECT h.sk, h.prefix_to FROM tenants t JOIN session_heads h ON h.tk = t.tk \
@@ -110,7 +110,7 @@ impl EventStore for SqliteStore {
     }
 }
 
-/// A page of a session's log, over all the logs that it is made of.
+/// A page of a session, over all the logs that it consists of.
 fn page(db: &Connection, tk: i64, id: &SessionId, query: &EventQuery) -> rusqlite::Result<Option<EventPage>> {
     let head = db
         .prepare_cached(concat!(
@@ -124,30 +124,30 @@ fn page(db: &Connection, tk: i64, id: &SessionId, query: &EventQuery) -> rusqlit
         .optional()?;
     let Some((sk, prefix_to, last)) = head else { return Ok(None) };
     let (prefix_to, last) = (prefix_to.cast_unsigned(), last.cast_unsigned());
-    // The sequences asked for, both ends included.
+    // The requested sequences, both ends included.
     let low = query.after.saturating_add(1);
     let high = query.before.map_or(last, |before| before.saturating_sub(1).min(last));
-    let mut pieces = logs::pieces(db, sk, prefix_to, low, high)?;
+    let mut ranges = logs::ranges(db, sk, prefix_to, low, high)?;
     if query.newest_first {
-        pieces.reverse();
+        ranges.reverse();
     }
-    let mut reading = Reading::new(id, query);
-    for piece in &pieces {
-        if !reading.read(db, piece)? {
+    let mut reader = EventPageReader::new(id, query);
+    for range in &ranges {
+        if !reader.read(db, range)? {
             break;
         }
     }
     let end = if query.newest_first { low } else { high };
     let nothing = if query.newest_first { query.before.unwrap_or(0) } else { query.after };
     Ok(Some(EventPage {
-        has_more: low <= high && reading.looked_at.is_some_and(|seen| seen != end),
-        next_after: reading.looked_at.unwrap_or(nothing),
-        events: reading.events,
+        has_more: low <= high && reader.looked_at.is_some_and(|seen| seen != end),
+        next_after: reader.looked_at.unwrap_or(nothing),
+        events: reader.events,
         last_sequence: last,
     }))
 }
 
-struct Reading<'a> {
+struct EventPageReader<'a> {
     id: &'a SessionId,
     query: &'a EventQuery,
     events: Vec<Event>,
@@ -156,19 +156,19 @@ struct Reading<'a> {
     looked_at: Option<u64>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> EventPageReader<'a> {
     fn new(id: &'a SessionId, query: &'a EventQuery) -> Self {
         Self { id, query, events: Vec::new(), bytes: 0, scanned: 0, looked_at: None }
     }
 
-    /// Reads on in one log; answers whether there is room for more.
-    fn read(&mut self, db: &Connection, piece: &Piece) -> rusqlite::Result<bool> {
+    /// Reads on in one log. Returns whether the page has room for more.
+    fn read(&mut self, db: &Connection, range: &LogRange) -> rusqlite::Result<bool> {
         const UP: &str = "SELECT k, type, at, turn, author, external_id, subthread, content, metadata \
                           FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k";
         const DOWN: &str = "SELECT k, type, at, turn, author, external_id, subthread, content, metadata \
                             FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k DESC";
         let mut statement = db.prepare_cached(if self.query.newest_first { DOWN } else { UP })?;
-        let mut rows = statement.query([key(piece.log, piece.from), key(piece.log, piece.to)])?;
+        let mut rows = statement.query([key(range.log, range.from), key(range.log, range.to)])?;
         while let Some(row) = rows.next()? {
             if !self.has_room() {
                 return Ok(false);
@@ -189,7 +189,7 @@ impl<'a> Reading<'a> {
         let kind = row.get_ref(1)?.as_str()?;
         if self.query.types.is_empty() || self.query.types.iter().any(|wanted| wanted == kind) {
             let event = read(row, self.id, sequence)?;
-            // The last event that fits ends the page; one that is too large for any page is one.
+            // The last event that fits ends the page. One that is too large for any page is a page of its own.
             if self.bytes + event.bytes() > self.query.bytes_max && !self.events.is_empty() {
                 self.bytes = self.query.bytes_max;
                 return Ok(());

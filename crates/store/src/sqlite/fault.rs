@@ -1,27 +1,27 @@
-//! What went wrong, as the product says it.
+//! Translates errors of SQLite into the product's errors.
 
 use rusqlite::ErrorCode;
 use sederunt_core::Error;
 
-/// Why a piece of work did not go through: it was refused before it wrote, or the database failed.
+/// Why work was not committed: it refused before it wrote, or the database failed.
 #[derive(Debug)]
-pub(super) enum Trouble<E> {
+pub(super) enum WorkError<E> {
     Refused(E),
     Failed(rusqlite::Error),
 }
 
-impl<E> From<rusqlite::Error> for Trouble<E> {
+impl<E> From<rusqlite::Error> for WorkError<E> {
     fn from(error: rusqlite::Error) -> Self {
         Self::Failed(error)
     }
 }
 
 /// Refuses before anything was written.
-pub(super) fn refuse<T, E>(error: impl Into<E>) -> Result<T, Trouble<E>> {
-    Err(Trouble::Refused(error.into()))
+pub(super) fn refuse<T, E>(error: impl Into<E>) -> Result<T, WorkError<E>> {
+    Err(WorkError::Refused(error.into()))
 }
 
-/// A full disk, a failing one and a lock pass by themselves: the caller is told to come back.
+/// A full or failing disk and a lock may pass: the caller is told to try again.
 pub(super) fn report(error: rusqlite::Error) -> Error {
     if passes(&error) { Error::unavailable(error) } else { Error::internal(error) }
 }
@@ -39,7 +39,7 @@ fn passes(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// A stored word that this binary does not know.
+/// A stored word that this version does not know.
 pub(super) fn unknown_word(word: &str) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(
         0,
@@ -53,7 +53,7 @@ pub(super) fn unwritable(error: serde_json::Error) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(error.into())
 }
 
-/// Stored JSON that this binary cannot read.
+/// Stored JSON that this version cannot read.
 pub(super) fn unreadable(error: serde_json::Error) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
 }

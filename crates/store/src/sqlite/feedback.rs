@@ -1,4 +1,4 @@
-//! What people say about the work of agents: thumbs with words, what they are counted by, and the sessions that add to
+//! Feedback on the work of agents: thumbs with words, their counts, and the feedback sessions that add messages to
 //! them.
 
 use futures_util::FutureExt as _;
@@ -58,7 +58,7 @@ fn read_session(row: &Row<'_>) -> rusqlite::Result<(i64, FeedbackSession)> {
 
 impl FeedbackStore for SqliteStore {
     fn feedback<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<FeedbackEvent>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(&format!(
                 "{EVENT} JOIN tenants t ON t.tk = e.tk WHERE t.id = ?1 AND e.id = ?2"
             ))?
@@ -75,7 +75,7 @@ impl FeedbackStore for SqliteStore {
         limit: usize,
     ) -> StoreFuture<'a, Vec<FeedbackEvent>> {
         let author = author.cloned();
-        self.within(tenant, move |db, tk| newest(db, tk, author.as_ref(), limit)).boxed()
+        self.read_tenant(tenant, move |db, tk| newest(db, tk, author.as_ref(), limit)).boxed()
     }
 
     fn feedback_tally<'a>(
@@ -85,7 +85,7 @@ impl FeedbackStore for SqliteStore {
         now: Timestamp,
     ) -> StoreFuture<'a, Tally> {
         let author = author.cloned();
-        self.within(tenant, move |db, tk| tally(db, tk, author.as_ref(), now)).boxed()
+        self.read_tenant(tenant, move |db, tk| tally(db, tk, author.as_ref(), now)).boxed()
     }
 
     fn failures<'a>(
@@ -93,7 +93,7 @@ impl FeedbackStore for SqliteStore {
         tenant: &'a TenantId,
         query: FailureQuery,
     ) -> StoreFuture<'a, Page<FeedbackEvent, i64>> {
-        self.within(tenant, move |db, tk| failures(db, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| failures(db, tk, &query)).boxed()
     }
 
     fn feedback_session<'a>(
@@ -101,7 +101,7 @@ impl FeedbackStore for SqliteStore {
         tenant: &'a TenantId,
         id: &'a str,
     ) -> StoreFuture<'a, Option<FeedbackSession>> {
-        self.near(move |db| session(db, tenant, id)).boxed()
+        self.read_inline(move |db| session(db, tenant, id)).boxed()
     }
 
     fn feedback_sessions<'a>(
@@ -109,11 +109,11 @@ impl FeedbackStore for SqliteStore {
         tenant: &'a TenantId,
         query: FeedbackQuery,
     ) -> StoreFuture<'a, Page<FeedbackSession, i64>> {
-        self.within(tenant, move |db, tk| sessions(db, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| sessions(db, tk, &query)).boxed()
     }
 
     fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(SILENT)?
                 .query_map(params![now.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
                     Ok(FeedbackDue { tenant: TenantId::stored(row.get_ref(0)?.as_str()?), id: row.get(1)? })
@@ -192,7 +192,7 @@ fn failed(db: &Connection, tk: i64, days_30: i64, days_7: i64) -> rusqlite::Resu
     Ok(failures)
 }
 
-/// What failed runs have left, newest first.
+/// Records of failed runs, newest first.
 fn failures(db: &Connection, tk: i64, query: &FailureQuery) -> rusqlite::Result<Page<FeedbackEvent, i64>> {
     let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
     let which = match (&query.task_id, &query.session) {
@@ -327,7 +327,8 @@ pub(super) fn put_session(
     .map(drop)
 }
 
-/// Hands over what one user has said. Whoever is drawing a lesson from it looks again.
+/// Hands the feedback of one user over to another. The version moves, so a caller that draws a lesson from it loads
+/// it again.
 pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     db.prepare_cached(
         "UPDATE feedback_sessions SET version = version + 1 WHERE tk = ?1 AND state = 'open' \

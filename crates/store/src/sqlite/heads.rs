@@ -1,4 +1,4 @@
-//! The hot half of sessions: what every append reads and writes.
+//! Heads: the narrow half of sessions, which every append reads and writes.
 
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use sederunt_core::Timestamp;
@@ -8,16 +8,16 @@ use sederunt_core::session::{Claim, Details, Head, SessionType, Status};
 
 use super::fault::unknown_word;
 
-/// A head with what only the store knows of it.
+/// A head with the numbers that only the store knows.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct StoredHead {
     pub sk: i64,
-    /// Sequences up to here lie in other sessions' logs.
+    /// Sequences up to this one are in the logs of other sessions.
     pub prefix_to: u64,
     pub head: Head,
 }
 
-/// What [`read`] reads, from the tables that [`tables`] joins; macros, so that statements stay constants.
+/// The columns that [`read`] reads, from the tables that [`tables`] joins. Macros, so that statements stay constants.
 macro_rules! columns {
     () => {
         "h.sk, h.prefix_to, h.incarnation, h.session_type, h.is_talk, h.is_bridge, \
@@ -33,10 +33,10 @@ macro_rules! tables {
     };
 }
 pub(super) use tables;
-/// How many they are.
+/// The number of [`columns`].
 pub(super) const COLUMN_COUNT: usize = 29;
 
-pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<StoredHead> {
     let number = |at: usize| row.get::<_, i64>(at).map(i64::cast_unsigned);
     let instant = |at: usize| row.get::<_, Option<i64>>(at).map(|micros| micros.map(Timestamp::from_micros));
     let claim = match (row.get::<_, Option<Box<str>>>(20)?, text(row, 21)?, instant(22)?) {
@@ -46,7 +46,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
         _ => None,
     };
     let answered: bool = row.get(17)?;
-    Ok(Found {
+    Ok(StoredHead {
         sk: row.get(0)?,
         prefix_to: number(1)?,
         head: Head {
@@ -80,7 +80,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
     })
 }
 
-/// A text column without the detour over a `String`.
+/// A text column, without allocating a `String`.
 pub(super) fn text<'a>(row: &'a Row<'_>, at: usize) -> rusqlite::Result<Option<&'a str>> {
     Ok(row.get_ref(at)?.as_str_or_null()?)
 }
@@ -103,7 +103,7 @@ pub(super) fn by_id(
     statement: &mut Statement<'_>,
     tk: i64,
     id: &SessionId,
-) -> rusqlite::Result<Option<Found>> {
+) -> rusqlite::Result<Option<StoredHead>> {
     statement.query_row(params![tk, id.as_str()], read).optional()
 }
 
@@ -159,7 +159,7 @@ pub(super) fn insert(
 pub(super) const SAVE_TAIL: &str = "UPDATE session_tails SET last_sequence = ?2, last_at = ?3, message_count = ?4, turn_count = ?5, turn = ?6, \
      turn_answered = ?7, preview = ?8, described = ?9, bytes = ?10 WHERE sk = ?1";
 
-/// Saves what an append moved, by the statement [`SAVE_TAIL`].
+/// Saves the columns that an append changes, by the statement [`SAVE_TAIL`].
 pub(super) fn write_tail(statement: &mut Statement<'_>, sk: i64, head: &Head) -> rusqlite::Result<()> {
     statement
         .execute(params![
@@ -177,13 +177,13 @@ pub(super) fn write_tail(statement: &mut Statement<'_>, sk: i64, head: &Head) ->
         .map(drop)
 }
 
-/// Saves what a claim moved of it.
+/// Saves the columns of the tail that a claim changes.
 pub(super) const MOVE_TAIL: &str = "UPDATE session_tails SET last_sequence = ?2, last_at = ?3 WHERE sk = ?1";
 
-/// Which columns a change moved. An update that names an indexed column writes the index even when
-/// the value is the same, so each of those has a statement of its own.
+/// The columns that a change wrote. An update that names an indexed column writes the index even when the value is
+/// the same, so each of those has its own statement.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moved {
+pub(super) struct ChangedColumns {
     pub tail: bool,
     pub row: bool,
     pub status: bool,
@@ -191,8 +191,8 @@ pub(super) struct Moved {
     pub deadline: bool,
 }
 
-/// Saves what else was moved. Lease and claim stand in no index, so they go with whatever else is written.
-pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusqlite::Result<()> {
+/// Saves the other columns. Lease and claim are in no index, so they go with whatever else is written.
+pub(super) fn save(db: &Connection, sk: i64, head: &Head, changed: ChangedColumns) -> rusqlite::Result<()> {
     macro_rules! update {
         ($more:literal) => {
             concat!(
@@ -203,9 +203,9 @@ pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusql
             )
         };
     }
-    if moved.row || moved.status || moved.claim {
-        let mut update = db.prepare_cached(if moved.status {
-            // Who came to run by another way than a claim counts, whether anybody limits its agent or not.
+    if changed.row || changed.status || changed.claim {
+        let mut update = db.prepare_cached(if changed.status {
+            // A session that runs without a claim counts too, whether its agent has a limit or not.
             update!(", status = ?11, counted = ?11 = 'running' AND agent_slug IS NOT NULL")
         } else {
             update!("")
@@ -221,20 +221,20 @@ pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusql
         update.raw_bind_parameter(8, claim.map(|claim| &claim.worker))?;
         update.raw_bind_parameter(9, claim.map(|claim| claim.credential.as_str()))?;
         update.raw_bind_parameter(10, claim.map(|claim| claim.lease_until.as_micros()))?;
-        if moved.status {
+        if changed.status {
             update.raw_bind_parameter(11, head.status.as_str())?;
         }
         update.raw_execute()?;
     }
-    if moved.deadline {
+    if changed.deadline {
         db.prepare_cached("UPDATE session_heads SET deadline_at = ?2 WHERE sk = ?1")?
             .execute(params![sk, head.deadline_at.map(Timestamp::as_micros)])?;
     }
     Ok(())
 }
 
-/// A start is remembered once.
-pub(super) fn start(db: &Connection, sk: i64, now: Timestamp) -> rusqlite::Result<()> {
+/// Stores the start of a session, once.
+pub(super) fn set_started(db: &Connection, sk: i64, now: Timestamp) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE session_heads SET started_at = ?2 WHERE sk = ?1 AND started_at IS NULL")?
         .execute([sk, now.as_micros()])
         .map(drop)
@@ -251,10 +251,10 @@ macro_rules! take {
     };
 }
 pub(super) const TAKE: &str = take!("");
-/// The same for an agent whose runs are limited.
+/// [`TAKE`] for an agent whose runs are limited.
 pub(super) const TAKE_COUNTED: &str = take!(", counted = 1");
 
-/// Saves what a claim moved, by the statement [`TAKE`] or [`TAKE_COUNTED`].
+/// Saves the columns that a claim changes, by the statement [`TAKE`] or [`TAKE_COUNTED`].
 pub(super) fn take(
     statement: &mut Statement<'_>,
     sk: i64,

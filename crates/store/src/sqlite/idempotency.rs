@@ -1,4 +1,4 @@
-//! Keys of repeated requests, and how the first answer is found again.
+//! Idempotency keys: what the first request under a key did, so that a repeat gets the first answer.
 
 use std::collections::HashMap;
 
@@ -8,62 +8,63 @@ use sederunt_core::Timestamp;
 use sederunt_core::store::{IdemKey, KeyNote, Replay};
 use smallvec::SmallVec;
 
-/// What a key was used for.
+/// What the first request under a key did.
 #[derive(Debug)]
-pub(super) struct Used {
+pub(super) struct KeyUse {
     pub body: [u8; 16],
     pub replay: Replay,
-    /// What a claim under this key handed out: surrogates and epochs.
+    /// The sessions that a claim under this key took, by number and epoch.
     pub taken: Vec<(i64, u64)>,
 }
 
-/// Keys that one portion files: a portion writes each page of the index once, however many of them belong there.
-pub(super) const PORTION: usize = if cfg!(test) { 32 } else { 8_192 };
+/// Pending keys that are indexed by one flush. A flush writes each page of the index once, however many keys belong
+/// on it.
+pub(super) const FLUSH_KEYS: usize = if cfg!(test) { 32 } else { 8_192 };
 
-/// The keys of the last portion, which no index holds yet: the front of each scope, and the number of its row. What a
-/// change noted that was rolled back stays, and leads to no row or to one of another scope.
+/// Keys that are in their table and not yet in its index: the first half of each scope, and the number of its row.
+/// The key of a change that was rolled back stays here; it leads to no row, or to a row of another scope.
 #[derive(Debug, Default)]
-pub(super) struct Unfiled(Mutex<Noted>);
+pub(super) struct PendingKeys(Mutex<PendingRows>);
 
 #[derive(Debug, Default)]
-struct Noted {
+struct PendingRows {
     rows: HashMap<i64, SmallVec<[i64; 1]>>,
     count: usize,
     first: Option<i64>,
 }
 
-impl Unfiled {
-    /// Those that the last process has left.
-    pub(super) fn left(db: &Connection) -> rusqlite::Result<Self> {
-        let left = Self::default();
+impl PendingKeys {
+    /// Loads the keys that the last process left without an index entry.
+    pub(super) fn load(db: &Connection) -> rusqlite::Result<Self> {
+        let keys = Self::default();
         let mut newest_first =
             db.prepare("SELECT ik, scope_head, filed FROM idempotency ORDER BY ik DESC")?;
         let mut rows = newest_first.query([])?;
         while let Some(row) = rows.next()?
             && !row.get::<_, bool>(2)?
         {
-            left.note(row.get(1)?, row.get(0)?);
+            keys.add(row.get(1)?, row.get(0)?);
         }
-        Ok(left)
+        Ok(keys)
     }
 
-    fn note(&self, head: i64, ik: i64) {
-        let noted = &mut *self.0.lock();
-        noted.rows.entry(head).or_default().push(ik);
-        noted.count += 1;
-        noted.first = Some(noted.first.map_or(ik, |first| first.min(ik)));
+    fn add(&self, head: i64, ik: i64) {
+        let pending = &mut *self.0.lock();
+        pending.rows.entry(head).or_default().push(ik);
+        pending.count += 1;
+        pending.first = Some(pending.first.map_or(ik, |first| first.min(ik)));
     }
 
     fn rows(&self, head: i64) -> SmallVec<[i64; 1]> {
         self.0.lock().rows.get(&head).cloned().unwrap_or_default()
     }
 
-    /// Files what was noted, once that is a portion. Answers whether it did: then, and only after the commit, all of it
-    /// may be forgotten.
-    pub(super) fn file(&self, db: &Connection) -> rusqlite::Result<bool> {
+    /// Indexes the pending keys once there are [`FLUSH_KEYS`]. Returns whether it did; the caller clears them only
+    /// after the commit.
+    pub(super) fn flush(&self, db: &Connection) -> rusqlite::Result<bool> {
         let first = {
-            let noted = self.0.lock();
-            noted.first.filter(|_| noted.count >= PORTION)
+            let pending = self.0.lock();
+            pending.first.filter(|_| pending.count >= FLUSH_KEYS)
         };
         let Some(first) = first else { return Ok(false) };
         db.prepare_cached("UPDATE idempotency SET filed = 1 WHERE ik >= ?1 AND filed = 0")?
@@ -71,8 +72,8 @@ impl Unfiled {
         Ok(true)
     }
 
-    pub(super) fn forget(&self) {
-        *self.0.lock() = Noted::default();
+    pub(super) fn clear(&self) {
+        *self.0.lock() = PendingRows::default();
     }
 }
 
@@ -86,13 +87,13 @@ macro_rules! find {
     };
 }
 
-/// The statements that find a key.
-pub(super) struct Finding<'a> {
+/// The statements that look a key up.
+pub(super) struct KeyLookup<'a> {
     by_row: CachedStatement<'a>,
     filed: CachedStatement<'a>,
 }
 
-impl<'a> Finding<'a> {
+impl<'a> KeyLookup<'a> {
     pub(super) fn of(db: &'a Connection) -> rusqlite::Result<Self> {
         Ok(Self {
             by_row: db.prepare_cached(find!("ik = ?1"))?,
@@ -100,25 +101,30 @@ impl<'a> Finding<'a> {
         })
     }
 
-    /// Finds what was done under this key, unless the session it was done to is gone. Whoever is not the writer looks
-    /// at what is noted first and at the database after: what is filed between the two is found there.
+    /// Finds what was done under this key, unless the session that it touched is gone. A reader looks at the pending
+    /// keys first and at the index afterwards, so it finds a key that is flushed in between.
     pub(super) fn find(
         &mut self,
-        unfiled: &Unfiled,
+        pending_keys: &PendingKeys,
         tk: i64,
         key: &IdemKey,
-    ) -> rusqlite::Result<Option<Used>> {
+    ) -> rusqlite::Result<Option<KeyUse>> {
         let head = head_of(key);
-        for ik in unfiled.rows(head) {
-            if let Some(used) = used(&mut self.by_row, ik, tk, key)? {
+        for ik in pending_keys.rows(head) {
+            if let Some(used) = read_use(&mut self.by_row, ik, tk, key)? {
                 return Ok(Some(used));
             }
         }
-        used(&mut self.filed, head, tk, key)
+        read_use(&mut self.filed, head, tk, key)
     }
 }
 
-fn used(statement: &mut Statement<'_>, by: i64, tk: i64, key: &IdemKey) -> rusqlite::Result<Option<Used>> {
+fn read_use(
+    statement: &mut Statement<'_>,
+    by: i64,
+    tk: i64,
+    key: &IdemKey,
+) -> rusqlite::Result<Option<KeyUse>> {
     let mut rows = statement.query(params![by, key.scope, tk])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let sequences = match (row.get_ref(3)?.as_str_or_null()?, row.get(1)?, row.get(2)?) {
@@ -127,7 +133,7 @@ fn used(statement: &mut Statement<'_>, by: i64, tk: i64, key: &IdemKey) -> rusql
         _ => Vec::new(),
     };
     let taken = row.get_ref(5)?.as_str_or_null()?.unwrap_or_default();
-    Ok(Some(Used {
+    Ok(Some(KeyUse {
         body: row.get(0)?,
         replay: Replay {
             sequences,
@@ -141,9 +147,9 @@ fn used(statement: &mut Statement<'_>, by: i64, tk: i64, key: &IdemKey) -> rusql
     }))
 }
 
-/// What was done, as it is remembered.
+/// What a commit did, as its key keeps it.
 #[derive(Debug, Default)]
-pub(super) struct Done<'a> {
+pub(super) struct KeyEffect<'a> {
     pub sk: Option<i64>,
     pub sequences: &'a [u64],
     pub taken: &'a [(i64, u64)],
@@ -152,20 +158,20 @@ pub(super) struct Done<'a> {
 pub(super) const REMEMBER: &str = "INSERT INTO idempotency (scope_head, scope, body, tk, sk, first, last, sequences, note, taken, at, \
      filed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0)";
 
-/// Keeps what was done under a key, by the statement [`REMEMBER`].
+/// Stores what was done under a key, by the statement [`REMEMBER`].
 pub(super) fn remember(
     statement: &mut Statement<'_>,
-    unfiled: &Unfiled,
+    pending_keys: &PendingKeys,
     tk: i64,
     key: &IdemKey,
-    done: &Done<'_>,
+    done: &KeyEffect<'_>,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     let in_a_row = done.sequences.windows(2).all(|pair| pair[1] == pair[0] + 1);
     let ends = if in_a_row { done.sequences.first().zip(done.sequences.last()) } else { None };
-    let listed = (!in_a_row).then(|| words(done.sequences.iter().map(u64::to_string)));
-    let taken =
-        (!done.taken.is_empty()).then(|| words(done.taken.iter().map(|(sk, epoch)| format!("{sk}.{epoch}"))));
+    let listed = (!in_a_row).then(|| joined(done.sequences.iter().map(u64::to_string)));
+    let taken = (!done.taken.is_empty())
+        .then(|| joined(done.taken.iter().map(|(sk, epoch)| format!("{sk}.{epoch}"))));
     let head = head_of(key);
     let ik = statement.insert(params![
         head,
@@ -180,11 +186,11 @@ pub(super) fn remember(
         taken,
         now.as_micros(),
     ])?;
-    unfiled.note(head, ik);
+    pending_keys.add(head, ik);
     Ok(())
 }
 
-fn words(items: impl Iterator<Item = String>) -> String {
+fn joined(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(" ")
 }
 
@@ -193,8 +199,8 @@ fn head_of(key: &IdemKey) -> i64 {
     i64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Forgets one small run of the oldest keys. Keys lie in the order of their time, so the first that
-/// is young enough ends the work.
+/// Deletes a few of the oldest keys. Keys are stored in the order of their time, so the first young one ends the
+/// purge.
 pub(super) fn purge_some(db: &Connection, before: Timestamp) -> rusqlite::Result<u64> {
     let gone = db
         .prepare_cached(

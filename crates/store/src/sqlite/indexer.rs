@@ -1,7 +1,7 @@
-//! The thread that keeps the words of titles, descriptions and messages findable, a moment behind
-//! the log. The writer tells it which sessions to look at; how far each one was read is kept with
-//! the words, and after a restart it looks at whatever was active since. Nothing here can hold up
-//! a write, and a lost file is filled again.
+//! The indexer: a thread that writes the words of titles, descriptions and messages to `search.sqlite3`, half a
+//! second behind the log. The writer marks the sessions that changed. How far each session was read is stored with
+//! the words; after a restart the indexer reads every session that was active since. It never delays a write, and a
+//! lost file is filled again.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,61 +18,61 @@ use sederunt_core::{Error, Result, Timestamp};
 use tokio::sync::oneshot;
 
 use super::heads;
+use super::index_queue;
 use super::logs::{self, key, sequence_of};
 use super::open::Files;
-use super::outbox;
 use super::search;
 use super::writer::Writer;
-use crate::bursts::{Bursts, REACH, Said, first_number};
+use crate::message_groups::{IndexText, MessageGroups, REACH, first_number};
 
-/// How long marks are gathered before they are worked off: what is added at once costs the index a fraction.
+/// How long the indexer collects marks: indexing many texts at once costs a fraction of indexing them one by one.
 const GATHER: Duration = Duration::from_millis(500);
-/// How long it waits after a failure, for instance on a full disk.
+/// The pause after a failure, for instance on a full disk.
 const RETRY: Duration = Duration::from_secs(1);
-/// How far the thread stands back behind those who write, where all want the processor at once (added to the nice value of
-/// the process). It gets a quarter of a core even then, and whatever nobody else wants.
+/// Added to the nice value of the process for the indexer's thread. When all cores are busy, the writer goes first
+/// and the indexer still gets a quarter of a core.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 5;
 /// Texts in one transaction of the search file.
 const CHUNK_TEXTS: usize = 16_000;
-/// Clocks may be set back a little between two runs.
+/// The clock may be set back a little between two runs of the process.
 const OVERLAP: Duration = Duration::from_secs(120);
 
-/// A session that has something new to be found by.
+/// A session with something to index.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
+pub(super) struct IndexMark {
     pub sk: i64,
     /// Its title or description is new, not only its log.
     pub row: bool,
 }
 
-impl Mark {
-    /// Names no session: only the outbox has something new.
-    pub(super) const OUTBOX: Self = Self { sk: 0, row: false };
+impl IndexMark {
+    /// Names no session: only the index queue has new rows.
+    pub(super) const QUEUE: Self = Self { sk: 0, row: false };
 }
 
-/// What is not indexed yet, and who waits for it.
+/// The sessions to index, and the callers that wait until they are.
 #[derive(Debug, Default)]
-pub(super) struct Dirty {
-    state: Mutex<State>,
+pub(super) struct IndexMarks {
+    state: Mutex<IndexMarksState>,
     bell: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct IndexMarksState {
     marks: HashMap<i64, bool>,
     waiting: Vec<oneshot::Sender<Result<()>>>,
     closing: bool,
 }
 
-/// What is worked off at once.
-struct Round {
+/// The marks and callers of one round of the indexer.
+struct IndexRound {
     marks: HashMap<i64, bool>,
     waiting: Vec<oneshot::Sender<Result<()>>>,
 }
 
-impl Dirty {
-    pub(super) fn add(&self, marks: impl ExactSizeIterator<Item = Mark>) {
+impl IndexMarks {
+    pub(super) fn add(&self, marks: impl ExactSizeIterator<Item = IndexMark>) {
         if marks.len() == 0 {
             return;
         }
@@ -87,7 +87,7 @@ impl Dirty {
         }
     }
 
-    /// Waits until everything that was marked before this call can be found.
+    /// Waits until every session that was marked before this call is indexed.
     pub(super) async fn drained(&self) -> Result<()> {
         let (done, answer) = oneshot::channel();
         self.state.lock().waiting.push(done);
@@ -104,8 +104,8 @@ impl Dirty {
         self.state.lock().closing
     }
 
-    /// Waits for something to do; `None` when there will be nothing more.
-    fn next(&self) -> Option<Round> {
+    /// Waits for marks; `None` once the store closes.
+    fn next(&self) -> Option<IndexRound> {
         let mut state = self.state.lock();
         while state.marks.is_empty() && state.waiting.is_empty() && !state.closing {
             self.bell.wait(&mut state);
@@ -117,7 +117,10 @@ impl Dirty {
             state.waiting.clear();
             return None;
         }
-        Some(Round { marks: std::mem::take(&mut state.marks), waiting: std::mem::take(&mut state.waiting) })
+        Some(IndexRound {
+            marks: std::mem::take(&mut state.marks),
+            waiting: std::mem::take(&mut state.waiting),
+        })
     }
 
     fn pause(&self) {
@@ -129,10 +132,10 @@ impl Dirty {
 pub(super) fn start(
     files: Arc<Files>,
     clock: Arc<SystemClock>,
-    dirty: Arc<Dirty>,
+    index_marks: Arc<IndexMarks>,
     writer: Weak<Writer>,
 ) -> Result<JoinHandle<()>> {
-    let indexer = Indexer { files, clock, dirty, writer, caught_up: false, databases: None };
+    let indexer = Indexer { files, clock, index_marks, writer, caught_up: false, databases: None };
     std::thread::Builder::new()
         .name("sederunt-indexer".into())
         .spawn(move || indexer.serve())
@@ -142,9 +145,9 @@ pub(super) fn start(
 struct Indexer {
     files: Arc<Files>,
     clock: Arc<SystemClock>,
-    dirty: Arc<Dirty>,
+    index_marks: Arc<IndexMarks>,
     writer: Weak<Writer>,
-    /// Whether what was active before this start has been looked at.
+    /// Whether this process has indexed what was active before its start.
     caught_up: bool,
     databases: Option<Databases>,
 }
@@ -156,20 +159,22 @@ struct Databases {
 
 impl Indexer {
     fn serve(mut self) {
-        // Of this thread alone, which Linux knows and others do not. Where it is not allowed, nothing is lost but speed.
+        // Linux sets this for the calling thread alone. If it is not permitted, the indexer only runs at normal
+        // priority.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::nice(NICE);
-        // The first round finds what a former run left.
-        self.dirty.add([Mark::OUTBOX].into_iter());
-        while let Some(Round { marks, waiting }) = self.dirty.next() {
-            // The thread outlives whatever a round meets: somebody may always wait for the next one.
+        // The first round indexes what a former process left.
+        self.index_marks.add([IndexMark::QUEUE].into_iter());
+        while let Some(IndexRound { marks, waiting }) = self.index_marks.next() {
+            // The thread outlives a panic: callers may wait for the next round.
             let outcome = catch_unwind(AssertUnwindSafe(|| self.round(&marks)))
                 .unwrap_or_else(|_| Err(rusqlite::Error::UnwindingPanic));
             if let Err(error) = &outcome {
-                tracing::warn!(%error, "the indexer could not write the search index; it tries again");
+                tracing::warn!(%error, "the indexer could not write the search index; it tries again in a second");
                 self.databases = None;
-                self.dirty
-                    .add(marks.into_iter().map(|(sk, row)| Mark { sk, row }).collect::<Vec<_>>().into_iter());
+                self.index_marks.add(
+                    marks.into_iter().map(|(sk, row)| IndexMark { sk, row }).collect::<Vec<_>>().into_iter(),
+                );
             }
             for done in waiting {
                 let _ = done.send(match &outcome {
@@ -178,7 +183,7 @@ impl Indexer {
                 });
             }
             if outcome.is_err() {
-                self.dirty.pause();
+                self.index_marks.pause();
             }
         }
     }
@@ -191,7 +196,7 @@ impl Indexer {
         };
         let databases = self.databases.insert(databases);
         if !self.caught_up {
-            // A former run may have had a clock ahead of this one.
+            // A former process may have run with a clock ahead of this one.
             let _turn = self.files.turn_to_write();
             databases
                 .search
@@ -199,10 +204,10 @@ impl Indexer {
                 .execute([began.minus(OVERLAP).as_micros()])?;
         }
         let mut todo = marks.clone();
-        todo.remove(&Mark::OUTBOX.sk);
+        todo.remove(&IndexMark::QUEUE.sk);
         let lines = {
             let _turn = self.files.turn_to_read();
-            let lines = outbox::read(&databases.threads, i64::MAX)?;
+            let lines = index_queue::read(&databases.threads, i64::MAX)?;
             todo.extend(lines.iter().map(|line| (line.sk, true)));
             if !self.caught_up {
                 todo.extend(active_since(databases)?.into_iter().map(|sk| (sk, true)));
@@ -211,7 +216,7 @@ impl Indexer {
         };
         let mut todo = todo.into_iter().collect::<Vec<_>>();
         todo.sort_unstable();
-        if !work_off(&self.files, &self.dirty, databases, &todo)? {
+        if !index_sessions(&self.files, &self.index_marks, databases, &todo)? {
             return Ok(());
         }
         {
@@ -225,13 +230,13 @@ impl Indexer {
         if let Some(last) = lines.last().map(|line| line.n)
             && let Some(writer) = self.writer.upgrade()
         {
-            writer.tell(move |ledger| outbox::remove_to(ledger.db, last));
+            writer.run_detached(move |tx| index_queue::remove_to(tx.db, last));
         }
         Ok(())
     }
 }
 
-/// Sessions with activity that a former run may not have read.
+/// Sessions with activity that a former process may not have indexed.
 fn active_since(databases: &Databases) -> rusqlite::Result<Vec<i64>> {
     let read_to: i64 = databases.search.query_row("SELECT read_to FROM progress", [], |row| row.get(0))?;
     databases
@@ -246,49 +251,49 @@ fn active_since(databases: &Databases) -> rusqlite::Result<Vec<i64>> {
         .collect()
 }
 
-/// Takes up everything, chunk by chunk. Answers `false` if it stopped half-way because the store closes.
-fn work_off(
+/// Indexes the sessions, chunk by chunk. Returns `false` if it stopped because the store closes.
+fn index_sessions(
     files: &Files,
-    dirty: &Dirty,
+    index_marks: &IndexMarks,
     databases: &mut Databases,
     todo: &[(i64, bool)],
 ) -> rusqlite::Result<bool> {
     let mut left = todo.iter().copied();
     let mut next = left.next();
     while next.is_some() {
-        if dirty.is_closing() {
+        if index_marks.is_closing() {
             return Ok(false);
         }
         let _turn = files.turn_to_write();
         let chunk = databases.search.transaction()?;
-        let mut taken = Taken::default();
+        let mut documents = IndexDocuments::default();
         let mut visited = 0;
         while let Some((sk, row)) = next
-            && taken.texts < CHUNK_TEXTS
+            && documents.texts < CHUNK_TEXTS
             && visited < CHUNK_TEXTS
         {
             visited += 1;
-            let all = take_up(&databases.threads, &chunk, sk, row, &mut taken)?;
+            let all = index_session(&databases.threads, &chunk, sk, row, &mut documents)?;
             next = if all { left.next() } else { Some((sk, false)) };
         }
-        // The index takes rows in their order many times faster than out of it.
-        taken.documents.sort_unstable_by_key(|((_, sk), burst)| (burst.at, *sk, burst.first));
-        add(&chunk, &taken)?;
+        // FTS5 takes rows in ascending order many times faster than in any other.
+        documents.groups.sort_unstable_by_key(|((_, sk), group)| (group.at, *sk, group.first));
+        add(&chunk, &documents)?;
         chunk.commit()?;
     }
     Ok(true)
 }
 
-/// What can be found, by tenant and session.
-type Taken = Bursts<(i64, i64)>;
+/// The documents to add, by tenant and session.
+type IndexDocuments = MessageGroups<(i64, i64)>;
 
-/// Gathers what is new of one session; answers whether that was all of it.
-fn take_up(
+/// Collects what is new in one session. Returns whether that was all of it.
+fn index_session(
     threads: &Connection,
     search: &Connection,
     sk: i64,
     row: bool,
-    taken: &mut Taken,
+    documents: &mut IndexDocuments,
 ) -> rusqlite::Result<bool> {
     let found = threads
         .prepare_cached(concat!(
@@ -302,8 +307,8 @@ fn take_up(
         forget(search, sk)?;
         return Ok(true);
     };
-    if row && let Some(title) = take_up_row(threads, search, sk)? {
-        taken.push((tk, sk), title);
+    if row && let Some(title) = changed_title(threads, search, sk)? {
+        documents.push((tk, sk), title);
     }
     let done_to: i64 = search
         .prepare_cached("SELECT done_to FROM done WHERE sk = ?1")?
@@ -313,12 +318,12 @@ fn take_up(
     let (low, high) = (done_to.cast_unsigned() + 1, last.cast_unsigned());
     let mut read_to = done_to;
     let mut all = true;
-    'pieces: for piece in logs::pieces(threads, sk, prefix_to.cast_unsigned(), low, high)? {
+    'pieces: for piece in logs::ranges(threads, sk, prefix_to.cast_unsigned(), low, high)? {
         let mut statement = threads
             .prepare_cached("SELECT k, type, at, content FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k")?;
         let mut rows = statement.query([key(piece.log, piece.from), key(piece.log, piece.to)])?;
         while let Some(event) = rows.next()? {
-            if taken.texts >= CHUNK_TEXTS {
+            if documents.texts >= CHUNK_TEXTS {
                 all = false;
                 break 'pieces;
             }
@@ -328,7 +333,7 @@ fn take_up(
                 && let Some(content) = event.get_ref(3)?.as_str_or_null()?
                 && let Some(text) = text_of(&Json::stored(content))
             {
-                taken.push((tk, sk), Said { seq: read_to, at: event.get(2)?, text });
+                documents.push((tk, sk), IndexText { seq: read_to, at: event.get(2)?, text });
             }
         }
     }
@@ -343,9 +348,9 @@ fn take_up(
     Ok(all)
 }
 
-/// Title and description, if their words changed. A description taken from the first message says
-/// nothing that the message does not.
-fn take_up_row(threads: &Connection, search: &Connection, sk: i64) -> rusqlite::Result<Option<Said>> {
+/// The title and description, if their words changed. A description that was taken from the first message is left
+/// out: the message has the same words.
+fn changed_title(threads: &Connection, search: &Connection, sk: i64) -> rusqlite::Result<Option<IndexText>> {
     let now: Option<(i64, String)> = threads
         .prepare_cached(
             "SELECT l.last_at, concat_ws(char(10), d.title, \
@@ -365,25 +370,25 @@ fn take_up_row(threads: &Connection, search: &Connection, sk: i64) -> rusqlite::
     if let Some((doc, _)) = before {
         remove(search, doc)?;
     }
-    Ok((!text.is_empty()).then_some(Said { seq: 0, at, text }))
+    Ok((!text.is_empty()).then_some(IndexText { seq: 0, at, text }))
 }
 
-/// Adds documents, which are in the order of their time.
-fn add(search: &Connection, taken: &Taken) -> rusqlite::Result<()> {
+/// Adds documents, which come in the order of their time.
+fn add(search: &Connection, documents: &IndexDocuments) -> rusqlite::Result<()> {
     let mut insert = search.prepare_cached(
         "INSERT INTO docs (doc, tk, sk, seq, cuts, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (doc) DO NOTHING",
     )?;
     let mut index = search.prepare_cached("INSERT INTO words (rowid, bag) VALUES (?1, ?2)")?;
     let mut last = i64::MIN;
-    for ((tk, sk), burst) in &taken.documents {
-        let (cuts, text) = search::laid_out(burst);
-        let mut number = first_number(burst.at).max(last.saturating_add(REACH));
-        while insert.execute(params![number, tk, sk, burst.first, cuts, text])? == 0 {
+    for ((tk, sk), group) in &documents.groups {
+        let (cuts, text) = search::concatenated(group);
+        let mut number = first_number(group.at).max(last.saturating_add(REACH));
+        while insert.execute(params![number, tk, sk, group.first, cuts, text])? == 0 {
             number += REACH;
         }
         index.execute(params![
             number,
-            search::bag(*tk, *sk, burst.said.iter().map(|said| said.text.as_str()))
+            search::indexed_words(*tk, *sk, group.texts.iter().map(|said| said.text.as_str()))
         ])?;
         last = number;
     }
@@ -395,7 +400,7 @@ fn remove(search: &Connection, doc: i64) -> rusqlite::Result<()> {
         [doc],
         |row| {
             let (cuts, text) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
-            Ok(search::bag(row.get(0)?, row.get(1)?, search::cut(cuts, text).map(|(_, text)| text)))
+            Ok(search::indexed_words(row.get(0)?, row.get(1)?, search::cut(cuts, text).map(|(_, text)| text)))
         },
     )?;
     search

@@ -1,5 +1,5 @@
-//! A look at a store's files from outside, for people who ask what is wrong with them. Changes nothing, may be taken
-//! beside a server that has the store open, and works on a schema of any version, or none.
+//! Inspects the files of a store from outside, for `doctor`. Changes nothing, works beside a server that has the
+//! store open, and on a schema of any version or none.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use super::migrate;
 
 const THREADS: &str = "threads.sqlite3";
 
-/// What was found.
+/// The result of an inspection.
 #[derive(Clone, Debug)]
-pub struct Inspection {
+pub struct SqliteInspection {
     pub schema_version: u32,
     /// `None` where another version of this program wrote the schema.
     pub contents: Option<Contents>,
@@ -21,13 +21,13 @@ pub struct Inspection {
 #[derive(Clone, Copy, Debug)]
 pub struct Contents {
     pub sessions: i64,
-    /// What was committed for other files and is not in them yet.
+    /// Outbox entries that are not yet in their side files.
     pub outbox: i64,
     /// The time of the newest event.
     pub newest: Timestamp,
 }
 
-/// A file beside `threads` that can be lost by itself.
+/// A side file, which can be lost by itself.
 #[derive(Clone, Copy, Debug)]
 pub struct SideFile {
     pub name: &'static str,
@@ -60,12 +60,12 @@ pub fn schema_version(directory: &Path) -> Result<u32> {
     migrate::version(&look(&path)?).map_err(Error::internal)
 }
 
-/// Looks at the store in a directory.
-pub fn inspect(directory: &Path) -> Result<Inspection> {
+/// Inspects the store in a directory.
+pub fn inspect(directory: &Path) -> Result<SqliteInspection> {
     let db = look(&directory.join(THREADS))?;
     let found = number(&db, "PRAGMA user_version")?;
     let mut inspection =
-        Inspection { schema_version: u32::try_from(found).unwrap_or(u32::MAX), contents: None };
+        SqliteInspection { schema_version: u32::try_from(found).unwrap_or(u32::MAX), contents: None };
     if usize::try_from(found) == Ok(migrate::THREADS.len()) {
         let newest = number(&db, "SELECT coalesce(max(last_at), 0) FROM session_tails")?;
         inspection.contents = Some(Contents {
@@ -78,7 +78,7 @@ pub fn inspect(directory: &Path) -> Result<Inspection> {
 }
 
 impl SideFile {
-    /// How many records it holds. `None` where there is no such file yet: it is made with the next start.
+    /// How many records the file holds. `None` where it does not exist yet: the next start makes it.
     pub fn records(&self, directory: &Path) -> Result<Option<i64>> {
         let path = directory.join(self.name);
         if !path.exists() {
@@ -92,7 +92,7 @@ fn number(db: &Connection, sql: &str) -> Result<i64> {
     db.query_row(sql, [], |row| row.get(0)).map_err(Error::unavailable)
 }
 
-/// A connection that changes nothing. It may read beside the writer.
+/// Opens a connection that changes nothing and may read beside the writer.
 fn look(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(Error::unavailable)?;

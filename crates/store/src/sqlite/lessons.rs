@@ -1,4 +1,4 @@
-//! What feedback has taught: rows, the words that they are found by, and what they have done.
+//! Lessons: their rows, the words that they are found by, and their counters.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -11,9 +11,9 @@ use sederunt_core::{Timestamp, limits};
 use super::fault::{unknown_word, unreadable, unwritable};
 use super::people::instant;
 use super::{SqliteStore, memories};
-use crate::recall::{self, Filing};
+use crate::postings::{self, Postings};
 
-/// What [`read`] reads; a macro, so that statements stay constants.
+/// The columns that [`read`] reads; a macro, so that statements stay constants.
 macro_rules! columns {
     () => {
         "l.n, l.id, l.polarity, l.state, l.occurrences, l.created_at, l.updated_at, l.version, l.shown, \
@@ -61,7 +61,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Lesson)> {
 
 impl LessonStore for SqliteStore {
     fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Lesson>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(concat!(
                 "SELECT ",
                 columns!(),
@@ -74,7 +74,7 @@ impl LessonStore for SqliteStore {
     }
 
     fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
-        self.within(tenant, move |db, tk| lessons(db, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| lessons(db, tk, &query)).boxed()
     }
 }
 
@@ -82,8 +82,8 @@ pub(super) fn lessons(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite
     if query.words.is_empty() { newest(db, tk, query) } else { matching(db, tk, query) }
 }
 
-/// A page, newest first. Each state has its own order in the index, so they are merged here; rows that do not fit are
-/// passed over, up to a bound.
+/// A page, newest first. Each state has its own order in the index, so the states are merged here. Rows that do not
+/// match are skipped, up to a bound.
 fn newest(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
     let mut statement = db.prepare_cached(if query.occurrences_min >= 2 { OFTEN } else { NEWEST })?;
     let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
@@ -108,14 +108,14 @@ fn newest(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Pag
     Ok(Page::cut(found, query.limit))
 }
 
-/// Those that fit the words best.
+/// The lessons that match the words best.
 fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
-    let (words, drawers) = (recall::asked_of_lessons(query), recall::lesson_drawers(tk, query));
-    let found = memories::under_words(db, UNDER_WORD, &words, &drawers)?;
+    let (words, buckets) = (postings::lesson_query_words(query), postings::lesson_buckets(tk, query));
+    let found = memories::hits_of_words(db, UNDER_WORD, &words, &buckets)?;
     let mut by_number =
         db.prepare_cached(concat!("SELECT ", columns!(), " FROM lessons l WHERE l.n = ?1 AND l.tk = ?2"))?;
     let mut items = Vec::new();
-    for n in recall::best(&found) {
+    for n in postings::rank(&found) {
         if items.len() == query.limit {
             break;
         }
@@ -125,10 +125,10 @@ fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<P
     Ok(Page { items, next: None })
 }
 
-/// Writes a lesson. Its words are filed anew only if they are others.
+/// Writes a lesson. Its postings are written again only if its words changed.
 pub(super) fn put(db: &Connection, tk: i64, lesson: &Lesson, expects: Option<u64>) -> rusqlite::Result<()> {
-    let filing = Filing::of_lesson(tk, lesson);
-    let line = filing.line();
+    let postings = Postings::of_lesson(tk, lesson);
+    let line = postings.line();
     let before: Option<(i64, i64, String)> = db
         .prepare_cached("SELECT n, drawer, words FROM lessons WHERE tk = ?1 AND id = ?2")?
         .query_row(params![tk, lesson.id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
@@ -152,31 +152,31 @@ pub(super) fn put(db: &Connection, tk: i64, lesson: &Lesson, expects: Option<u64
                 lesson.updated_at.as_micros(),
                 next_version(expects).cast_signed(),
                 serde_json::to_string(&lesson.body).map_err(unwritable)?,
-                filing.drawer,
+                postings.bucket,
                 line,
             ],
             |row| row.get(0),
         )?;
-    if let Some((n, drawer, words)) = before {
-        if drawer == filing.drawer && words == line {
+    if let Some((n, bucket, words)) = before {
+        if bucket == postings.bucket && words == line {
             return Ok(());
         }
         let mut take =
             db.prepare_cached("DELETE FROM lesson_words WHERE drawer = ?1 AND word = ?2 AND n = ?3")?;
         for word in words.split_ascii_whitespace() {
-            take.execute(params![drawer, word, n])?;
+            take.execute(params![bucket, word, n])?;
         }
     }
     let mut file = db.prepare_cached(
         "INSERT INTO lesson_words (drawer, word, n, times, length) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
-    for (word, times) in &filing.words {
-        file.execute(params![filing.drawer, word, n, times, filing.length])?;
+    for (word, times) in &postings.words {
+        file.execute(params![postings.bucket, word, n, times, postings.length])?;
     }
     Ok(())
 }
 
-/// Counts something of lessons.
+/// Adds to the counters of lessons.
 pub(super) fn count(
     db: &Connection,
     tk: i64,
@@ -202,7 +202,8 @@ pub(super) fn count(
     ids.iter().try_for_each(|id| statement.execute(params![tk, id, now.as_micros()]).map(drop))
 }
 
-/// Hands over what one user has taught. Whoever writes one of those lessons looks again.
+/// Hands the lessons of one user over to another. The version moves, so a caller that is writing one of them loads it
+/// again.
 pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     let theirs: Vec<(i64, String)> = db
         .prepare_cached("SELECT n, body FROM lessons WHERE tk = ?1 AND instr(body, ?2) > 0")?

@@ -1,5 +1,5 @@
-//! Lists of sessions, newest activity first. Each query names the index that it walks, because the
-//! planner cannot know which filter is the narrow one; rows are fetched for the page alone.
+//! Lists of sessions, newest activity first. Each query names the index that it walks, because the planner cannot
+//! know which filter is the narrow one. Whole rows are read for the page only.
 
 use std::collections::HashSet;
 
@@ -14,21 +14,21 @@ use sederunt_core::session::{Session, SessionType, Status};
 use sederunt_core::store::{SessionListStore, StoreFuture};
 
 use super::{SqliteStore, search, sessions};
-use crate::narrow::FEW;
-use crate::words::Sought;
+use crate::filtered_list::FEW;
+use crate::words::SearchTerms;
 
-/// Rows of a list that are looked at in one go for words that are common.
+/// Rows of a list that are checked for common words in one go.
 const PORTION_MAX: usize = 4_096;
-/// Text that is looked at for common words before the index is asked for all sessions that have them: a few
+/// Bytes of text that are searched for common words before the index is asked for all sessions that have them: a few
 /// milliseconds' work, and more than a page of ordinary sessions holds.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
-/// What finding the texts of a session costs, in bytes of text that could be looked at instead.
+/// The cost of finding the texts of a session, in bytes of text.
 const ROW_BYTES: usize = 256;
 
 impl SessionListStore for SqliteStore {
     fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
         let named = tenant.clone();
-        self.within(tenant, move |db, tk| page(db, &named, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| page(db, &named, tk, &query)).boxed()
     }
 }
 
@@ -39,8 +39,8 @@ fn page(
     query: &SessionQuery,
 ) -> rusqlite::Result<Page<Session>> {
     let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
-    let mut keys = match Asked::of(db, tk, query)? {
-        Some(asked) => asked.page(db, limit + 1)?,
+    let mut keys = match ListPlan::of(db, tk, query)? {
+        Some(plan) => plan.page(db, limit + 1)?,
         None => Vec::new(),
     };
     let more = keys.len() > limit;
@@ -54,36 +54,37 @@ fn page(
     Ok(Page { items, next })
 }
 
-/// A query taken apart: what every row must satisfy, and by which ways rows are come by.
-struct Asked {
+/// A query as a plan: the conditions of every row, and the walk that finds rows.
+struct ListPlan {
     tk: i64,
     wheres: Vec<String>,
     values: Vec<Value>,
-    walk: Walk,
-    /// Words that too many sessions have to list them all: asked of each row that is come by.
+    walk: ListWalk,
+    /// Words that too many sessions have to list them all: each row of the walk is checked for them.
     common_words: Option<CommonWords>,
-    /// The first of two places at which the cursor stands among the values.
+    /// The index among the values of the cursor's minute; the tie follows it.
     cursor_at: usize,
-    /// The types that a walk by state goes down.
+    /// The session types that [`ListWalk::States`] walks.
     types: Vec<SessionType>,
     statuses: Option<Vec<Status>>,
     inactive: Vec<bool>,
 }
 
-/// How rows are come by.
-enum Walk {
-    /// Down an index that ends with the activity, all its columns given.
+/// How rows are found.
+enum ListWalk {
+    /// Down an index that ends with the activity and whose other columns are given.
     Index(&'static str),
-    /// Down the list by type and status: one walk for each of them and of the flag, then merged.
+    /// Down the index by type and status: one walk for each type, status and flag, merged.
     States,
-    /// Through what is in work on a task, and down the list of its other sessions: one walk for each status and flag.
+    /// Through the sessions in work of a task, and down the index of its other sessions: one walk for each status and
+    /// flag.
     Task(String),
-    /// Through a few known sessions.
+    /// Through a list of few sessions.
     Few,
 }
 
-impl Asked {
-    /// `None` when nothing can answer the query.
+impl ListPlan {
+    /// `None` when no session can match.
     fn of(db: &Connection, tk: i64, query: &SessionQuery) -> rusqlite::Result<Option<Self>> {
         let statuses: Option<Vec<Status>> = query.statuses().map(|only| only.iter().collect());
         if statuses.as_ref().is_some_and(Vec::is_empty) {
@@ -95,14 +96,14 @@ impl Asked {
             Some(false) => vec![false, true],
         };
         let walk = match query {
-            SessionQuery { task_id: Some(task), .. } => Walk::Task(task.clone()),
-            SessionQuery { entity_id: Some(_), .. } => Walk::Index("sessions_by_entity"),
-            SessionQuery { parent_id: Some(_), .. } => Walk::Index("sessions_by_parent"),
-            SessionQuery { user_id: Some(_), .. } => Walk::Index("sessions_by_user"),
-            _ => Walk::States,
+            SessionQuery { task_id: Some(task), .. } => ListWalk::Task(task.clone()),
+            SessionQuery { entity_id: Some(_), .. } => ListWalk::Index("sessions_by_entity"),
+            SessionQuery { parent_id: Some(_), .. } => ListWalk::Index("sessions_by_parent"),
+            SessionQuery { user_id: Some(_), .. } => ListWalk::Index("sessions_by_user"),
+            _ => ListWalk::States,
         };
         let types = query.types.only().map_or(SessionType::ALL.to_vec(), |only| vec![only]);
-        let mut asked = Self {
+        let mut plan = Self {
             tk,
             wheres: Vec::new(),
             values: vec![tk.into()],
@@ -113,14 +114,14 @@ impl Asked {
             statuses,
             inactive,
         };
-        asked.add_columns(query);
-        if !asked.add_sets(db, query)? {
+        plan.add_columns(query);
+        if !plan.add_sets(db, query)? {
             return Ok(None);
         }
-        Ok(Some(asked))
+        Ok(Some(plan))
     }
 
-    /// Binds a value and answers its placeholder.
+    /// Binds a value and returns its placeholder.
     fn bind(&mut self, value: impl Into<Value>) -> String {
         self.values.push(value.into());
         format!("?{}", self.values.len())
@@ -154,16 +155,16 @@ impl Asked {
             self.wheres.push("s.parent_id IS NULL".to_owned());
         }
         if query.talks_only {
-            // A scalar, so that it is asked of each row while walking and not made a join of.
+            // A scalar subquery, which SQLite evaluates for each row of the walk instead of making a join of it.
             self.wheres.push("(SELECT h.is_talk FROM session_heads h WHERE h.sk = s.sk) = 1".to_owned());
         }
         if let Some(cursor) = query.after {
-            self.go_on_after((cursor.minute, cursor.tie));
+            self.continue_after((cursor.minute, cursor.tie));
         }
     }
 
-    /// Leaves out everything up to this row.
-    fn go_on_after(&mut self, (minute, tie): (i64, i64)) {
+    /// Leaves out every row up to this one.
+    fn continue_after(&mut self, (minute, tie): (i64, i64)) {
         if self.cursor_at > 0 {
             self.values[self.cursor_at] = minute.into();
             self.values[self.cursor_at + 1] = tie.into();
@@ -174,24 +175,26 @@ impl Asked {
         self.wheres.push(format!("(s.active_minute, s.sk) < ({minute}, {tie})"));
     }
 
-    /// Filters that live in other tables. Answers `false` if one of them leaves nothing.
+    /// Adds filters of other tables. Returns `false` if one of them matches nothing.
     fn add_sets(&mut self, db: &Connection, query: &SessionQuery) -> rusqlite::Result<bool> {
         let mut sets = Vec::new();
         for (key, value) in &query.metadata {
-            sets.push(Set::metadata(self.tk, key, value));
+            sets.push(SetFilter::metadata(self.tk, key, value));
         }
         match &query.seen_by {
             None => {}
-            Some(Visibility::Participant(user)) => sets.push(Set::participant(self.tk, user.as_str())),
-            Some(Visibility::Claims(credential)) => sets.push(Set::claims(self.tk, credential.as_str())),
+            Some(Visibility::Participant(user)) => sets.push(SetFilter::participant(self.tk, user.as_str())),
+            Some(Visibility::Claims(credential)) => {
+                sets.push(SetFilter::claims(self.tk, credential.as_str()))
+            }
             Some(Visibility::Prefix(prefix)) if prefix.is_empty() => return Ok(false),
-            Some(Visibility::Prefix(prefix)) => sets.push(Set::prefix(self.tk, prefix)),
+            Some(Visibility::Prefix(prefix)) => sets.push(SetFilter::prefix(self.tk, prefix)),
         }
         let mut few: Option<Vec<i64>> = None;
         if let Some(text) = &query.text {
             let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-            let Some(sought) = Sought::of(&words) else { return Ok(false) };
-            let words = CommonWords::new(self.tk, sought);
+            let Some(terms) = SearchTerms::of(&words) else { return Ok(false) };
+            let words = CommonWords::new(self.tk, terms);
             match words.few(db)? {
                 Some(found) => few = Some(found),
                 None => self.common_words = Some(words),
@@ -214,7 +217,7 @@ impl Asked {
             let list = format!("[{}]", few.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
             let place = self.bind(list);
             self.wheres.push(format!("s.sk IN (SELECT value FROM json_each({place}))"));
-            self.walk = Walk::Few;
+            self.walk = ListWalk::Few;
         }
         for set in wide {
             let places: Vec<String> = set.values.into_iter().map(|value| self.bind(value)).collect();
@@ -223,7 +226,7 @@ impl Asked {
         Ok(true)
     }
 
-    /// The first rows by (minute, surrogate), newest first, that also have the words.
+    /// The first rows by (minute, number), newest first, that also have the words.
     fn page(mut self, db: &Connection, limit: usize) -> rusqlite::Result<Vec<(i64, i64)>> {
         let Some(mut words) = self.common_words.take() else { return self.keys(db, limit) };
         let mut page = Vec::new();
@@ -231,7 +234,7 @@ impl Asked {
         loop {
             let candidates = self.keys(db, portion)?;
             for (minute, sk) in &candidates {
-                if words.stand_in(db, *sk)? {
+                if words.match_text(db, *sk)? {
                     page.push((*minute, *sk));
                     if page.len() == limit {
                         return Ok(page);
@@ -239,25 +242,25 @@ impl Asked {
                 }
             }
             match candidates.last() {
-                Some(last) if candidates.len() == portion => self.go_on_after(*last),
+                Some(last) if candidates.len() == portion => self.continue_after(*last),
                 _ => return Ok(page),
             }
-            // Few of those had the words: walk further at once, so that the ways are not started again and again.
+            // Few rows had the words: read more rows in the next round, so that the walks start less often.
             portion = (portion * 4).min(PORTION_MAX);
         }
     }
 
-    /// The first rows by (minute, surrogate), newest first.
+    /// The first rows by (minute, number), newest first.
     fn keys(&self, db: &Connection, limit: usize) -> rusqlite::Result<Vec<(i64, i64)>> {
         let mut keys = Vec::new();
         let statuses = self.statuses.as_deref().unwrap_or(&Status::ALL);
         match &self.walk {
-            Walk::States => self.walk_states(db, statuses, limit, &mut keys)?,
-            Walk::Task(task) => self.walk_task(db, task, statuses, limit, &mut keys)?,
-            Walk::Index(index) => {
-                self.walk(db, Some(index), &self.passing(), Vec::new(), limit, &mut keys)?
+            ListWalk::States => self.walk_states(db, statuses, limit, &mut keys)?,
+            ListWalk::Task(task) => self.walk_task(db, task, statuses, limit, &mut keys)?,
+            ListWalk::Index(index) => {
+                self.walk(db, Some(index), &self.state_conditions(), Vec::new(), limit, &mut keys)?
             }
-            Walk::Few => self.walk(db, None, &self.passing(), Vec::new(), limit, &mut keys)?,
+            ListWalk::Few => self.walk(db, None, &self.state_conditions(), Vec::new(), limit, &mut keys)?,
         }
         keys.sort_unstable_by(|a, b| b.cmp(a));
         keys.truncate(limit);
@@ -274,9 +277,12 @@ impl Asked {
         for session_type in &self.types {
             for status in statuses {
                 for inactive in &self.inactive {
-                    let stretch =
-                        Stretch { session_type: Some(*session_type), status: *status, inactive: *inactive };
-                    let (more, values) = stretch.narrow(self.values.len());
+                    let stretch = IndexStretch {
+                        session_type: Some(*session_type),
+                        status: *status,
+                        inactive: *inactive,
+                    };
+                    let (more, values) = stretch.conditions(self.values.len());
                     self.walk(db, Some("sessions_by_state"), &more, values, limit, keys)?;
                 }
             }
@@ -284,8 +290,8 @@ impl Asked {
         Ok(())
     }
 
-    /// What is in work does not stand in the order of its activity: a little of it is sorted, and where it is much, it is
-    /// met soon among all that is in work.
+    /// Sessions in work are not indexed by their activity. A few are read and sorted; if there are many, the walk by
+    /// state meets them soon.
     fn walk_task(
         &self,
         db: &Connection,
@@ -298,8 +304,8 @@ impl Asked {
             statuses.iter().partition(|status| status.is_in_work());
         for status in others {
             for inactive in &self.inactive {
-                let stretch = Stretch { session_type: None, status, inactive: *inactive };
-                let (mut more, values) = stretch.narrow(self.values.len());
+                let stretch = IndexStretch { session_type: None, status, inactive: *inactive };
+                let (mut more, values) = stretch.conditions(self.values.len());
                 more.push("s.in_work = 0".to_owned());
                 self.walk(db, Some("sessions_by_work"), &more, values, limit, keys)?;
             }
@@ -310,7 +316,7 @@ impl Asked {
         if self.has_many_in_work(db, task)? {
             return self.walk_states(db, &in_work, limit, keys);
         }
-        let mut more = self.passing();
+        let mut more = self.state_conditions();
         more.push("s.in_work = 1".to_owned());
         self.walk(db, Some("sessions_in_work"), &more, Vec::new(), limit, keys)
     }
@@ -325,8 +331,8 @@ impl Asked {
         Ok(count > FEW as i64)
     }
 
-    /// What rows must be that were not come by their status and flag.
-    fn passing(&self) -> Vec<String> {
+    /// The conditions on status and flag, for walks that are not by status and flag.
+    fn state_conditions(&self) -> Vec<String> {
         let mut passing = Vec::new();
         if let [inactive] = self.inactive[..] {
             passing.push(format!("s.inactive = {}", i64::from(inactive)));
@@ -362,16 +368,16 @@ impl Asked {
     }
 }
 
-/// A part of an index in which sessions stand in the order of their activity.
-struct Stretch {
+/// A part of an index in which sessions are in the order of their activity.
+struct IndexStretch {
     session_type: Option<SessionType>,
     status: Status,
     inactive: bool,
 }
 
-impl Stretch {
-    /// Conditions with places after so many others, and their values: one statement walks every stretch.
-    fn narrow(&self, places: usize) -> (Vec<String>, Vec<Value>) {
+impl IndexStretch {
+    /// The conditions, with placeholders after so many others, and their values: one statement serves every stretch.
+    fn conditions(&self, places: usize) -> (Vec<String>, Vec<Value>) {
         let mut values: Vec<Value> =
             vec![i64::from(self.inactive).into(), self.status.as_str().to_owned().into()];
         let mut more = vec![format!("s.inactive = ?{}", places + 1), format!("s.status = ?{}", places + 2)];
@@ -383,15 +389,15 @@ impl Stretch {
     }
 }
 
-/// A filter whose rows stand in another table: as a list of sessions, and as a question about one
-/// of them, which is given the places of the same values.
-struct Set {
+/// A filter on another table: as a list of sessions, and as a condition on one session with placeholders for the same
+/// values.
+struct SetFilter {
     values: Vec<Value>,
     list: &'static str,
     probe: fn(&[String]) -> String,
 }
 
-impl Set {
+impl SetFilter {
     fn metadata(tk: i64, key: &str, value: &str) -> Self {
         Self {
             values: vec![tk.into(), key.to_owned().into(), value.to_owned().into()],
@@ -406,7 +412,7 @@ impl Set {
         }
     }
 
-    /// The holder takes part without being listed.
+    /// The holder participates without a row in `participants`.
     fn participant(tk: i64, user: &str) -> Self {
         Self {
             values: vec![user.to_owned().into(), tk.into()],
@@ -452,13 +458,13 @@ impl Set {
         }
     }
 
-    /// The sessions of this set in the order of their surrogates, if they are few.
+    /// The sessions of this filter in the order of their numbers, if they are few.
     fn few(&self, db: &Connection) -> rusqlite::Result<Option<Vec<i64>>> {
         few(db, self.list, params_from_iter(&self.values))
     }
 }
 
-/// The sessions of a list in the order of their surrogates, if they are few.
+/// The sessions of a list in the order of their numbers, if they are few.
 fn few(db: &Connection, list: &str, values: impl rusqlite::Params) -> rusqlite::Result<Option<Vec<i64>>> {
     let mut statement = db.prepare_cached(&format!("{list} LIMIT {}", FEW + 1))?;
     let mut found: Vec<i64> =
@@ -471,42 +477,41 @@ fn few(db: &Connection, list: &str, values: impl rusqlite::Params) -> rusqlite::
     Ok(Some(found))
 }
 
-/// Words asked of sessions one by one. The full-text index cannot be asked that way: every question would gather all
-/// documents that have the words, to say whether one of them is among them. So the texts of a session are looked at
-/// themselves, which is little work where the words are common among those that come first in the list. Where they are
-/// not, the index is asked once for all sessions that have them.
+/// Checks sessions for words one by one. The full-text index cannot do that: every query would collect all documents
+/// that have the words. So the texts of a session are read, which is little work where the words are common. Where
+/// they are rare among the first rows of the list, the index is asked once for all sessions that have them.
 struct CommonWords {
-    sought: Sought,
-    /// The question to the index.
+    terms: SearchTerms,
+    /// The FTS5 query.
     matching: String,
-    /// Bytes of text that are looked at before the index is asked.
+    /// Bytes of text that may be read before the index is asked.
     bytes_left: usize,
-    /// What the index said.
+    /// The sessions that the index found.
     found: Option<HashSet<i64, RandomState>>,
 }
 
 impl CommonWords {
-    fn new(tk: i64, sought: Sought) -> Self {
-        let matching = search::within_tenant(tk, &search::matching(&sought));
-        Self { sought, matching, bytes_left: TEXT_BYTES_MAX, found: None }
+    fn new(tk: i64, terms: SearchTerms) -> Self {
+        let matching = search::within_tenant(tk, &search::matching(&terms));
+        Self { terms, matching, bytes_left: TEXT_BYTES_MAX, found: None }
     }
 
     fn few(&self, db: &Connection) -> rusqlite::Result<Option<Vec<i64>>> {
         let list = "SELECT d.sk FROM search.words w CROSS JOIN search.docs d ON d.doc = w.rowid \
                     WHERE w.words MATCH ?1 AND said_at_once(d.cuts, d.text, ?2)";
-        few(db, list, params![self.matching, self.sought.words().join(" ")])
+        few(db, list, params![self.matching, self.terms.words().join(" ")])
     }
 
     /// Whether one text of this session has all words.
-    fn stand_in(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<bool> {
+    fn match_text(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<bool> {
         if let Some(found) = &self.found {
-            // With several words the index knows what stands in one document, which may hold several texts.
+            // The index finds documents, and a document may hold several texts.
             return match found.contains(&sk) {
-                true if self.sought.words().len() > 1 => self.look_through(db, sk).map(|so| so == Some(true)),
+                true if self.terms.words().len() > 1 => self.search_texts(db, sk).map(|so| so == Some(true)),
                 answer => Ok(answer),
             };
         }
-        if let Some(so) = self.look_through(db, sk)? {
+        if let Some(so) = self.search_texts(db, sk)? {
             return Ok(so);
         }
         self.bytes_left = usize::MAX;
@@ -515,11 +520,11 @@ impl CommonWords {
         )?;
         let found = statement.query_map([&self.matching], |row| row.get(0))?;
         self.found = Some(found.collect::<rusqlite::Result<_>>()?);
-        self.stand_in(db, sk)
+        self.match_text(db, sk)
     }
 
-    /// Looks at the texts of a session. `None`: there is more of them than may be looked at.
-    fn look_through(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<Option<bool>> {
+    /// Searches the texts of a session. `None` if that would exceed the bytes that may be read.
+    fn search_texts(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<Option<bool>> {
         let mut statement =
             db.prepare_cached("SELECT cuts, text FROM search.docs WHERE sk = ?1 ORDER BY seq")?;
         let mut rows = statement.query([sk])?;
@@ -529,7 +534,7 @@ impl CommonWords {
             let (cuts, text) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
             let Some(left) = self.bytes_left.checked_sub(text.len()) else { return Ok(None) };
             self.bytes_left = left;
-            if search::cut(cuts, text).any(|(_, text)| self.sought.stand_in(text)) {
+            if search::cut(cuts, text).any(|(_, text)| self.terms.match_text(text)) {
                 return Ok(Some(true));
             }
         }
@@ -537,7 +542,7 @@ impl CommonWords {
     }
 }
 
-/// The first text that no longer begins with this one, in the order of bytes.
+/// The smallest text that is greater than every text with this prefix, in the order of bytes.
 fn after_prefix(prefix: &str) -> String {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {
@@ -547,6 +552,6 @@ fn after_prefix(prefix: &str) -> String {
             return chars.into_iter().collect();
         }
     }
-    // Nothing comes after a prefix of the very last characters.
+    // No text is greater than those with a prefix of the last characters.
     format!("{prefix}{}", char::MAX)
 }

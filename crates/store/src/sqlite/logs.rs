@@ -1,12 +1,12 @@
-//! Logs and who refers to them. A session is a list of ranges of logs: the shared beginning of a
-//! fork lies in other sessions' logs, everything else in its own. A log goes when nothing refers to
-//! it, and of a log whose session is gone only the part that forks still refer to is kept.
+//! Logs and the sessions that refer to them. A session is a list of ranges of logs: the shared beginning of a fork is
+//! in the logs of other sessions, the rest in its own. A log is deleted when no session refers to it; of a log whose
+//! session is gone, only the part that forks refer to is kept.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::heads::Found;
+use super::heads::StoredHead;
 
-/// The key of an event: the log above, the sequence below.
+/// The key of an event: the log's number in the upper half, the sequence in the lower.
 pub(super) const fn key(log: i64, sequence: u64) -> i64 {
     (log << 32) | (sequence & SEQUENCE_MASK).cast_signed()
 }
@@ -17,61 +17,61 @@ pub(super) const fn sequence_of(key: i64) -> u64 {
 
 const SEQUENCE_MASK: u64 = 0xFFFF_FFFF;
 
-/// A run of sequences in one log, both ends included.
+/// Sequences of one log, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct LogRange {
     pub log: i64,
     pub from: u64,
     pub to: u64,
 }
 
-/// Where the sequences `low..=high` of a session lie, in their order.
-pub(super) fn pieces(
+/// The ranges that hold the sequences `low..=high` of a session, in order.
+pub(super) fn ranges(
     db: &Connection,
     sk: i64,
     prefix_to: u64,
     low: u64,
     high: u64,
-) -> rusqlite::Result<Vec<Piece>> {
-    let mut pieces = Vec::with_capacity(1);
+) -> rusqlite::Result<Vec<LogRange>> {
+    let mut ranges = Vec::with_capacity(1);
     if low <= prefix_to {
         let mut statement = db.prepare_cached(
             "SELECT log, max(from_seq, ?2), min(to_seq, ?3) FROM session_ranges \
              WHERE sk = ?1 AND to_seq >= ?2 AND from_seq <= ?3 ORDER BY from_seq",
         )?;
         let rows = statement.query_map(params![sk, low.cast_signed(), high.cast_signed()], |row| {
-            Ok(Piece {
+            Ok(LogRange {
                 log: row.get(0)?,
                 from: row.get::<_, i64>(1)?.cast_unsigned(),
                 to: row.get::<_, i64>(2)?.cast_unsigned(),
             })
         })?;
-        for piece in rows {
-            pieces.push(piece?);
+        for range in rows {
+            ranges.push(range?);
         }
     }
     let from = low.max(prefix_to + 1);
     if from <= high {
-        pieces.push(Piece { log: sk, from, to: high });
+        ranges.push(LogRange { log: sk, from, to: high });
     }
-    Ok(pieces)
+    Ok(ranges)
 }
 
-/// Lets a new session begin with the first sequences of another one.
+/// Gives a new session the first sequences of another one.
 pub(super) fn share_prefix(
     db: &Connection,
     sk: i64,
-    source: &Found,
+    source: &StoredHead,
     at_sequence: u64,
 ) -> rusqlite::Result<()> {
-    for piece in pieces(db, source.sk, source.prefix_to, 1, at_sequence)? {
+    for range in ranges(db, source.sk, source.prefix_to, 1, at_sequence)? {
         db.prepare_cached("INSERT INTO session_ranges (sk, from_seq, to_seq, log) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![sk, piece.from.cast_signed(), piece.to.cast_signed(), piece.log])?;
+            .execute(params![sk, range.from.cast_signed(), range.to.cast_signed(), range.log])?;
     }
     Ok(())
 }
 
-/// The sequence under which a session's log has this external id.
+/// The sequence of the event with this external id in a session.
 pub(super) fn first_of(
     db: &Connection,
     sk: i64,
@@ -95,15 +95,15 @@ pub(super) fn first_of(
     Ok(found.map(i64::cast_unsigned))
 }
 
-/// Remembers under which sequence a log has this external id.
+/// Stores the sequence of an external id.
 pub(super) fn remember(db: &Connection, log: i64, external_id: &str, sequence: u64) -> rusqlite::Result<()> {
     db.prepare_cached("INSERT INTO event_external (log, external_id, seq) VALUES (?1, ?2, ?3)")?
         .execute(params![log, external_id, sequence.cast_signed()])
         .map(drop)
 }
 
-/// Lets go of a session's logs, its own and those that only it still referred to. Its head must be
-/// there still, and go after.
+/// Deletes a session's own log and the logs that only it referred to. Its head must still exist; the caller deletes
+/// it afterwards.
 pub(super) fn release(db: &Connection, sk: i64) -> rusqlite::Result<()> {
     let borrowed: Vec<i64> = db
         .prepare_cached("SELECT DISTINCT log FROM session_ranges WHERE sk = ?1")?
@@ -119,7 +119,7 @@ pub(super) fn release(db: &Connection, sk: i64) -> rusqlite::Result<()> {
     trim(db, sk)
 }
 
-/// Removes what no fork refers to from a log that has no session of its own any more.
+/// Deletes the events that no fork refers to, from a log whose session is gone.
 fn trim(db: &Connection, log: i64) -> rusqlite::Result<()> {
     let kept_to: i64 = db
         .prepare_cached("SELECT coalesce(max(to_seq), 0) FROM session_ranges WHERE log = ?1")?

@@ -1,4 +1,4 @@
-//! What is remembered of people: rows, and the words that they are found by.
+//! Memories: their rows, and the words that they are found by.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -10,9 +10,9 @@ use sederunt_core::store::{MemoryQuery, MemoryStore, StoreFuture};
 
 use super::SqliteStore;
 use super::fault::{unreadable, unwritable};
-use crate::recall::{self, Filing, HITS_MAX, Hit};
+use crate::postings::{self, HITS_MAX, PostingHit, Postings};
 
-/// What [`read`] reads; a macro, so that statements stay constants.
+/// The columns that [`read`] reads; a macro, so that statements stay constants.
 macro_rules! columns {
     () => {
         "m.n, m.id, m.owner, m.created_at, m.last_referenced_at, m.dormant_at, m.body"
@@ -48,22 +48,24 @@ impl MemoryStore for SqliteStore {
         tenant: &'a TenantId,
         query: MemoryQuery,
     ) -> StoreFuture<'a, Page<Memory, i64>> {
-        self.beside(tenant, move |db, tk| memories(db, tk, &query)).boxed()
+        self.read_side_file(tenant, move |db, tk| memories(db, tk, &query)).boxed()
     }
 
     fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Memory>> {
         async move {
-            self.carried_over().await?;
-            self.near(move |db| memory(db, tenant, id)).await
+            self.sync_side_files().await?;
+            self.read_inline(move |db| memory(db, tenant, id)).await
         }
         .boxed()
     }
 
     fn memories_at<'a>(&'a self, tenant: &'a TenantId, ids: &'a [String]) -> StoreFuture<'a, Vec<Memory>> {
         async move {
-            self.carried_over().await?;
-            self.near(move |db| ids.iter().filter_map(|id| memory(db, tenant, id).transpose()).collect())
-                .await
+            self.sync_side_files().await?;
+            self.read_inline(move |db| {
+                ids.iter().filter_map(|id| memory(db, tenant, id).transpose()).collect()
+            })
+            .await
         }
         .boxed()
     }
@@ -75,7 +77,7 @@ impl MemoryStore for SqliteStore {
         kind: MemoryKind,
     ) -> StoreFuture<'a, u64> {
         let owner = owner.clone();
-        self.beside(tenant, move |db, tk| count(db, tk, &owner, kind)).boxed()
+        self.read_side_file(tenant, move |db, tk| count(db, tk, &owner, kind)).boxed()
     }
 }
 
@@ -94,7 +96,7 @@ pub(super) fn by_number(db: &Connection, n: i64) -> rusqlite::Result<Memory> {
         .query_row([n], |row| read(row).map(|(_, memory)| memory))
 }
 
-/// How many of a kind are brought up.
+/// How many memories of a kind are shown.
 fn count(db: &Connection, tk: i64, owner: &Owner, kind: MemoryKind) -> rusqlite::Result<u64> {
     db.prepare_cached(COUNT)?
         .query_row(params![tk, owner.as_str(), kind.as_str()], |row| row.get::<_, i64>(0))
@@ -102,17 +104,17 @@ fn count(db: &Connection, tk: i64, owner: &Owner, kind: MemoryKind) -> rusqlite:
 }
 
 pub(super) fn memories(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Page<Memory, i64>> {
-    let words = recall::asked(query);
+    let words = postings::query_words(query);
     if query.words.is_empty() { newest(db, tk, query) } else { matching(db, tk, query, &words) }
 }
 
-/// A page, newest first. Each kind has its own order in the index, so they are merged here.
+/// A page, newest first. Each kind has its own order in the index, so the kinds are merged here.
 fn newest(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Page<Memory, i64>> {
     let mut statement = db.prepare_cached(NEWEST)?;
     let (before, since) = (query.after.unwrap_or(i64::MAX), since(query));
     let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut found: Vec<(i64, Memory)> = Vec::new();
-    for kind in recall::kinds(query) {
+    for kind in postings::kinds(query) {
         let asked = params![tk, query.owner.as_str(), kind.as_str(), before, since, query.dormant, one_more];
         for row in statement.query_map(asked, read)? {
             found.push(row?);
@@ -122,21 +124,21 @@ fn newest(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Pag
     Ok(Page::cut(found, query.limit))
 }
 
-/// Those that fit the words best.
+/// The memories that match the words best.
 fn matching(
     db: &Connection,
     tk: i64,
     query: &MemoryQuery,
     words: &[String],
 ) -> rusqlite::Result<Page<Memory, i64>> {
-    let found = under_words(db, UNDER_WORD, words, &recall::drawers(tk, query))?;
+    let found = hits_of_words(db, UNDER_WORD, words, &postings::buckets(tk, query))?;
     let mut by_number = db.prepare_cached(concat!(
         "SELECT ",
         columns!(),
         " FROM memories m WHERE m.n = ?1 AND m.tk = ?2 AND m.owner = ?3 AND m.created_at >= ?4"
     ))?;
     let mut items = Vec::new();
-    for n in recall::best(&found) {
+    for n in postings::rank(&found) {
         if items.len() == query.limit {
             break;
         }
@@ -146,20 +148,20 @@ fn matching(
     Ok(Page { items, next: None })
 }
 
-/// The newest few under each word in any of these drawers, and one more where there are too many.
-pub(super) fn under_words(
+/// The newest hits of each word in any of these buckets, and one more where there are too many.
+pub(super) fn hits_of_words(
     db: &Connection,
     sql: &str,
     words: &[String],
-    drawers: &[i64],
-) -> rusqlite::Result<Vec<Vec<Hit>>> {
+    buckets: &[i64],
+) -> rusqlite::Result<Vec<Vec<PostingHit>>> {
     let mut under = db.prepare_cached(sql)?;
     let mut found = Vec::with_capacity(words.len());
     for word in words {
         let mut hits = Vec::new();
-        for drawer in drawers {
-            let rows = under.query_map(params![drawer, word, HITS_MAX as i64 + 1], |row| {
-                Ok(Hit { n: row.get(0)?, times: row.get(1)?, length: row.get(2)? })
+        for bucket in buckets {
+            let rows = under.query_map(params![bucket, word, HITS_MAX as i64 + 1], |row| {
+                Ok(PostingHit { n: row.get(0)?, times: row.get(1)?, length: row.get(2)? })
             })?;
             for hit in rows {
                 hits.push(hit?);
@@ -174,10 +176,10 @@ fn since(query: &MemoryQuery) -> i64 {
     query.since.map_or(i64::MIN, Timestamp::as_micros)
 }
 
-/// Writes a memory whole. Its words are filed anew, and what a model made of them goes, only if they are others.
+/// Writes a memory whole. If its words changed, its postings are written again and its vector is removed.
 pub(super) fn put(db: &Connection, tk: i64, memory: &Memory) -> rusqlite::Result<()> {
-    let filing = Filing::of(tk, memory);
-    let line = filing.line();
+    let postings = Postings::of(tk, memory);
+    let line = postings.line();
     let before = filed(db, tk, &memory.id)?;
     let n: i64 = db
         .prepare_cached(
@@ -199,21 +201,21 @@ pub(super) fn put(db: &Connection, tk: i64, memory: &Memory) -> rusqlite::Result
                 memory.last_referenced_at.as_micros(),
                 memory.dormant_at.map(Timestamp::as_micros),
                 serde_json::to_string(&memory.body).map_err(unwritable)?,
-                filing.drawer,
+                postings.bucket,
                 line,
             ],
             |row| row.get(0),
         )?;
     match &before {
-        Some(before) if before.drawer == filing.drawer && before.words == line => return Ok(()),
+        Some(before) if before.bucket == postings.bucket && before.words == line => return Ok(()),
         Some(before) => take_out(db, before)?,
         None => {}
     }
     let mut file = db.prepare_cached(
         "INSERT INTO memory_words (drawer, word, n, times, length) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
-    for (word, times) in &filing.words {
-        file.execute(params![filing.drawer, word, n, times, filing.length])?;
+    for (word, times) in &postings.words {
+        file.execute(params![postings.bucket, word, n, times, postings.length])?;
     }
     Ok(())
 }
@@ -224,20 +226,20 @@ pub(super) fn remove(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<()>
     db.prepare_cached("DELETE FROM memories WHERE n = ?1")?.execute([before.n]).map(drop)
 }
 
-/// Forgets everything of an owner.
+/// Deletes all memories of an owner.
 pub(super) fn remove_of(db: &Connection, tk: i64, owner: &Owner) -> rusqlite::Result<()> {
     let mut take = db.prepare_cached(
         "DELETE FROM memory_words WHERE drawer = ?1 AND n IN (SELECT n FROM memories WHERE tk = ?2 AND owner = ?3)",
     )?;
-    for drawer in recall::drawers_of(tk, owner) {
-        take.execute(params![drawer, tk, owner.as_str()])?;
+    for bucket in postings::buckets_of(tk, owner) {
+        take.execute(params![bucket, tk, owner.as_str()])?;
     }
     db.prepare_cached("DELETE FROM memories WHERE tk = ?1 AND owner = ?2")?
         .execute(params![tk, owner.as_str()])
         .map(drop)
 }
 
-/// Hands facts and arcs of one owner to another, from drawer to drawer.
+/// Hands facts and arcs of one owner to another, from bucket to bucket.
 pub(super) fn hand_over(db: &Connection, tk: i64, from: &Owner, into: &Owner) -> rusqlite::Result<()> {
     let mut refile = db.prepare_cached(
         "UPDATE memory_words SET drawer = ?2 WHERE drawer = ?1 AND n IN \
@@ -247,7 +249,7 @@ pub(super) fn hand_over(db: &Connection, tk: i64, from: &Owner, into: &Owner) ->
         "UPDATE memories SET owner = ?5, drawer = ?2 WHERE tk = ?3 AND owner = ?4 AND drawer = ?1 \
          AND kind <> 'profile'",
     )?;
-    for (old, new) in recall::drawers_of(tk, from).into_iter().zip(recall::drawers_of(tk, into)) {
+    for (old, new) in postings::buckets_of(tk, from).into_iter().zip(postings::buckets_of(tk, into)) {
         refile.execute(params![old, new, tk, from.as_str()])?;
         hand.execute(params![old, new, tk, from.as_str(), into.as_str()])?;
     }
@@ -262,26 +264,26 @@ pub(super) fn remove_all(db: &Connection, tk: i64) -> rusqlite::Result<()> {
     ids.iter().try_for_each(|id| remove(db, tk, id))
 }
 
-/// Where a memory is filed now.
-struct Filed {
+/// The postings that are stored for a memory.
+struct StoredPostings {
     n: i64,
-    drawer: i64,
+    bucket: i64,
     words: String,
 }
 
-fn filed(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<Option<Filed>> {
+fn filed(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<Option<StoredPostings>> {
     db.prepare_cached("SELECT n, drawer, words FROM memories WHERE tk = ?1 AND id = ?2")?
         .query_row(params![tk, id], |row| {
-            Ok(Filed { n: row.get(0)?, drawer: row.get(1)?, words: row.get(2)? })
+            Ok(StoredPostings { n: row.get(0)?, bucket: row.get(1)?, words: row.get(2)? })
         })
         .optional()
 }
 
-fn take_out(db: &Connection, filed: &Filed) -> rusqlite::Result<()> {
+fn take_out(db: &Connection, filed: &StoredPostings) -> rusqlite::Result<()> {
     let mut take =
         db.prepare_cached("DELETE FROM memory_words WHERE drawer = ?1 AND word = ?2 AND n = ?3")?;
     for word in filed.words.split_ascii_whitespace() {
-        take.execute(params![filed.drawer, word, filed.n])?;
+        take.execute(params![filed.bucket, word, filed.n])?;
     }
     Ok(())
 }

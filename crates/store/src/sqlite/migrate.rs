@@ -1,5 +1,5 @@
-//! The schema, in numbered steps. The number lives in the file's header (`user_version`) and moves
-//! in the transaction of its step, so a kill in the middle leaves a whole older schema.
+//! The schema, in numbered steps. The number is in the file's header (`user_version`) and changes in the transaction
+//! of its step, so a kill in between leaves a complete older schema.
 
 use rusqlite::{Connection, TransactionBehavior};
 use sederunt_core::{Error, Result};

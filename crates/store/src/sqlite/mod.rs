@@ -1,46 +1,56 @@
-//! The store on SQLite: one writer thread with group commit, a pool of readers, and a full-text
-//! index in a file of its own that follows a moment behind.
+//! The store on SQLite: one writer with group commit, a pool of readers, side files with their own retention, and a
+//! full-text index that follows the log by half a second.
 //!
-//! Start with `apply` (what a change does), `writer` (how it is committed) and `migrations/`.
+//! | part | does |
+//! |---|---|
+//! | `writer/`, `blocking`, `apply`, `records` | commits changes in groups; what a change does to the rows |
+//! | `idempotency` | keys of repeated requests |
+//! | `checkpointer` | moves the write-ahead log into the database |
+//! | `readers`, `reads` | connections that read, and where a read runs |
+//! | `outbox`, `side_files` | the outbox to memories, crises and ratings, and those files |
+//! | `index_queue`, `indexer`, `search` | the full-text index |
+//! | `open`, `start`, `migrate`, `backup`, `inspect` | files and connections, opening, schema, copies, `doctor` |
+//!
+//! Start with `apply`, `writer` and `migrations/`.
 
-mod annex;
 mod apply;
 mod approvals;
 mod backup;
+mod blocking;
 mod checkpointer;
 mod claims;
 mod crises;
-mod errands;
+mod definitions;
 mod events;
 mod fault;
 mod feedback;
+mod filtered_list;
 mod heads;
-mod here;
 mod idempotency;
+mod index_queue;
 mod indexer;
 pub mod inspect;
 mod lessons;
-mod library;
 mod list;
 mod logs;
 mod memories;
 mod migrate;
-mod numbers;
 mod open;
 mod outbox;
 mod people;
-mod queue;
 mod ratings;
-mod reach;
 mod readers;
+mod reads;
 mod records;
 mod search;
 mod sessions;
+mod side_files;
 mod start;
 mod sweep;
 mod talk;
 mod tenants;
 mod vectors;
+mod work_queue;
 mod writer;
 
 #[cfg(test)]
@@ -59,15 +69,15 @@ use sederunt_core::store::{
 };
 use sederunt_core::{Error, Result, TenantId, Timestamp};
 
-use annex::Annex;
 use fault::report;
-use idempotency::{Finding, Unfiled};
-use indexer::Dirty;
+use idempotency::{KeyLookup, PendingKeys};
+use indexer::IndexMarks;
 use open::Files;
 pub use open::Place;
 use readers::Readers;
+use side_files::SideFiles;
 pub use start::SqliteOptions;
-pub(crate) use start::settle;
+pub(crate) use start::copy_side_files;
 use writer::Writer;
 
 /// Sederunt's store in a directory, or in memory.
@@ -77,28 +87,28 @@ pub struct SqliteStore {
     clock: Arc<SystemClock>,
     readers: Arc<Readers>,
     writer: Arc<Writer>,
-    dirty: Arc<Dirty>,
-    annex: Arc<Annex>,
-    unfiled: Arc<Unfiled>,
+    index_marks: Arc<IndexMarks>,
+    side_files: Arc<SideFiles>,
+    pending_keys: Arc<PendingKeys>,
     indexer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        self.dirty.close();
+        self.index_marks.close();
     }
 }
 
 impl CommitStore for SqliteStore {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitResult, Refusal>> {
         if change.records.iter().all(|record| record.side().is_none()) {
-            return self.writer.ask(move |ledger| apply::commit(ledger, &change, &[])).boxed();
+            return self.writer.run(move |tx| apply::commit(tx, &change, &[])).boxed();
         }
         async move {
-            let crises = self.crises_found(&change).await?;
-            let done = self.writer.ask(move |ledger| apply::commit(ledger, &change, &crises)).await;
-            let (annex, writer) = (self.annex.clone(), self.writer.clone());
-            tokio::task::spawn_blocking(move || annex.keep_up(&writer));
+            let crises = self.existing_crises(&change).await?;
+            let done = self.writer.run(move |tx| apply::commit(tx, &change, &crises)).await;
+            let (side_files, writer) = (self.side_files.clone(), self.writer.clone());
+            tokio::task::spawn_blocking(move || side_files.copy_unless_busy(&writer));
             done
         }
         .boxed()
@@ -106,10 +116,10 @@ impl CommitStore for SqliteStore {
 
     fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> StoreFuture<'a, Option<Replay>> {
         self.readers
-            .near(move |db| {
+            .read_inline(move |db| {
                 let Some(tk) = tenants::key_of(db, tenant).map_err(report)? else { return Ok(None) };
-                let mut finding = Finding::of(db).map_err(report)?;
-                match finding.find(&self.unfiled, tk, &key).map_err(report)? {
+                let mut finding = KeyLookup::of(db).map_err(report)?;
+                match finding.find(&self.pending_keys, tk, &key).map_err(report)? {
                     Some(used) if used.body != key.body => Err(Error::IdempotencyMismatch),
                     used => Ok(used.map(|used| used.replay)),
                 }
@@ -119,7 +129,7 @@ impl CommitStore for SqliteStore {
 }
 
 impl DeltaStore for SqliteStore {
-    /// One process, one hub: there is nobody else to tell.
+    /// One process has one hub: there is no other node to tell.
     fn spread_delta(&self, _: &TenantId, _: Delta) {}
 }
 
@@ -129,34 +139,35 @@ impl UpkeepStore for SqliteStore {
     }
 
     fn installation_key(&self) -> StoreFuture<'_, [u8; 32]> {
-        self.near(talk::installation_key).boxed()
+        self.read_inline(talk::installation_key).boxed()
     }
 
     fn ready(&self) -> StoreFuture<'_, ()> {
-        self.near(|db| db.prepare_cached("SELECT 1 FROM tenants LIMIT 1")?.exists([]).map(drop)).boxed()
+        self.read_inline(|db| db.prepare_cached("SELECT 1 FROM tenants LIMIT 1")?.exists([]).map(drop))
+            .boxed()
     }
 
     fn vitals(&self) -> StoreFuture<'_, Vitals> {
-        self.far(sweep::vitals).boxed()
+        self.read_pooled(sweep::vitals).boxed()
     }
 
     fn index_now(&self) -> StoreFuture<'_, ()> {
-        self.dirty.drained().boxed()
+        self.index_marks.drained().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
-            if let Err(error) = self.carried_over().await {
-                tracing::warn!(%error, "committed records could not be copied to their own files; the next start does it");
+            if let Err(error) = self.sync_side_files().await {
+                tracing::warn!(%error, "the store could not copy committed records to its side files; the next start does it");
             }
             self.writer.close().await;
-            self.dirty.close();
+            self.index_marks.close();
             let indexer = self.indexer.lock().take();
             if let Some(indexer) = indexer {
                 let _ = tokio::task::spawn_blocking(move || indexer.join()).await;
             }
             self.readers.close();
-            self.annex.close();
+            self.side_files.close();
             self.files.unlock();
         }
         .boxed()

@@ -1,7 +1,5 @@
-//! Where the databases are and how connections to them are made.
-//!
-//! Owns the directory, its lock, file permissions and pragmas. A private store in memory is the same
-//! databases under a name that only this process knows.
+//! The files of a store, and how connections to them are opened: the directory, its lock, file permissions and
+//! pragmas. A store in memory uses the same databases under a name that only this process knows.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -17,12 +15,12 @@ use super::{migrate, search};
 
 /// Older versions can corrupt a write-ahead log that two connections reset at once.
 const VERSION_MIN: i32 = 3_051_003;
-/// Pages in the write-ahead log before they are moved: rarer is cheaper, and 64 MB is not too long
-/// a tail to read back.
+/// Pages in the write-ahead log before the checkpointer moves them. Rarer is cheaper, and 64 MB is not too long to
+/// read back after a crash.
 pub(super) const CHECKPOINT_PAGES: u32 = 16_000;
-/// The same where changes come one by one: they touch the same few pages again and again.
+/// The same for a quiet writer, whose changes touch the same few pages again and again.
 pub(super) const CHECKPOINT_PAGES_QUIET: u32 = 1_000;
-/// Nobody else writes, so a lock is held for a moment only: by a checkpoint or a backup.
+/// No other process writes, so a lock is held for a moment only, by a checkpoint or a backup.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Statements that one connection keeps compiled.
 const STATEMENTS_KEPT: usize = 160;
@@ -31,11 +29,11 @@ const STATEMENTS_KEPT: usize = 160;
 #[derive(Clone, Debug)]
 pub enum Place {
     Directory(PathBuf),
-    /// Private to this store; gone with it; no byte of it on a disk.
+    /// Private to this store and gone with it; no byte of it reaches a disk.
     Memory,
 }
 
-/// A file with a retention of its own, beside `threads` and what is derived from it.
+/// A side file: rows with their own retention, apart from `threads`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Memory,
@@ -46,7 +44,7 @@ pub(super) enum Side {
 impl Side {
     pub(super) const ALL: [Self; 3] = [Self::Memory, Self::Crisis, Self::Feedback];
 
-    /// What readers call it.
+    /// The name under which readers attach it.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -80,12 +78,12 @@ pub(super) struct Files {
     /// In the order of [`Side::ALL`].
     sides: [String; 3],
     directory: Option<PathBuf>,
-    /// In memory, connections share one cache in which a reader would meet half a commit or a
-    /// lock that nobody waits for: there, readers and the writer take turns.
+    /// In memory, connections share one cache, in which a reader could see half a commit or fail on a lock at once.
+    /// There, readers and the writer take turns.
     turns: Option<RwLock<()>>,
-    /// In memory, a database lives as long as a connection to it.
+    /// In memory, a database lives as long as a connection to it is open.
     anchors: Mutex<Vec<Connection>>,
-    /// Keeps other processes out for as long as anything of this store is open.
+    /// Keeps other processes out while this store is open.
     lock: Mutex<Option<File>>,
 }
 
@@ -101,7 +99,7 @@ impl Files {
         };
         let mut threads = files.threads().map_err(report)?;
         migrate::migrate(&mut threads, migrate::THREADS)?;
-        let mut search = files.search_or_a_new_one().map_err(report)?;
+        let mut search = files.search_or_new().map_err(report)?;
         migrate::migrate(&mut search, migrate::SEARCH)?;
         let mut anchors = vec![threads, search];
         for side in Side::ALL {
@@ -122,7 +120,7 @@ impl Files {
         Ok(Self { lock: Mutex::new(Some(lock)), ..Self::unlocked(&directory)? })
     }
 
-    /// The files in a directory, whoever has them open.
+    /// The files in a directory, without its lock: another process may have them open.
     pub(super) fn unlocked(directory: &Path) -> Result<Self> {
         let path = |name: &str| {
             let path = directory.join(name);
@@ -159,7 +157,7 @@ impl Files {
         self.directory.as_deref()
     }
 
-    /// The connection of the one writer.
+    /// Opens the connection of the writer.
     pub(super) fn threads(&self) -> rusqlite::Result<Connection> {
         let db = self.connect(&self.threads)?;
         db.pragma_update(None, "synchronous", "FULL")?;
@@ -167,22 +165,22 @@ impl Files {
         Ok(db)
     }
 
-    /// The connection of the one indexer. The file is derived, so the last moments before a power
-    /// cut may be lost: they are read again.
+    /// Opens the connection of the indexer. The file is derived, so the last moments before a power cut may be lost;
+    /// the indexer reads them again.
     pub(super) fn search(&self) -> rusqlite::Result<Connection> {
         let db = self.connect(&self.search)?;
         db.pragma_update(None, "synchronous", "NORMAL")?;
         Ok(db)
     }
 
-    /// A damaged search file is thrown away: everything in it can be read again from the logs.
-    fn search_or_a_new_one(&self) -> rusqlite::Result<Connection> {
+    /// Opens the search file. A damaged one is replaced: everything in it can be read again from the logs.
+    fn search_or_new(&self) -> rusqlite::Result<Connection> {
         let damaged = |error: &rusqlite::Error| {
             matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
         };
         match self.search() {
             Err(error) if damaged(&error) => {
-                tracing::warn!(%error, "the search file is damaged; a new one is filled from the log, which is whole");
+                tracing::warn!(%error, "the search file is damaged; the indexer fills a new one from the log, which is complete");
                 for suffix in ["-wal", "-shm"] {
                     let _ = std::fs::remove_file(format!("{}{suffix}", self.search));
                 }
@@ -193,14 +191,15 @@ impl Files {
         }
     }
 
-    /// A connection that writes to another file. What is in there has left the outbox: it must not be lost either.
+    /// Opens a connection that writes to a side file. Its rows have left the outbox, so a power cut must not lose
+    /// them.
     pub(super) fn side(&self, side: Side) -> rusqlite::Result<Connection> {
         let db = self.connect(&self.sides[side as usize])?;
         db.pragma_update(None, "synchronous", "FULL")?;
         Ok(db)
     }
 
-    /// A connection that only reads, with every other file beside the threads.
+    /// Opens a connection that only reads, with all other files attached to `threads`.
     pub(super) fn reader(&self) -> rusqlite::Result<Connection> {
         let db = self.connect(&self.threads)?;
         db.execute("ATTACH ?1 AS search", [&self.search])?;
@@ -220,15 +219,15 @@ impl Files {
         let db = Connection::open_with_flags(path, flags)?;
         db.busy_timeout(BUSY_WAIT)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-        // Otherwise a kept statement is compiled anew whenever other values are bound to it.
+        // Otherwise SQLite compiles a cached statement again whenever other values are bound to it.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if self.directory.is_some() {
             db.pragma_update(None, "journal_mode", "WAL")?;
             db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-            // Not mapped: a connection that sees another's commit would unmap the whole file and map it again.
+            // No memory map: a connection that sees another's commit would unmap the whole file and map it again.
         } else if db.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))? == 0 {
-            // Pages of deleted sessions can be given back later. Only the first connection asks for it, before there is
-            // a table: the pragma writes, so that a later one would lock those that are at work.
+            // Allows the pages of deleted sessions to be given back. Only the first connection asks for it, before
+            // there is a table: the pragma writes, and would block connections that are in use.
             db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         db.pragma_update(None, "temp_store", "MEMORY")?;
@@ -237,7 +236,7 @@ impl Files {
         Ok(db)
     }
 
-    /// Lets another process open the store: nothing of it is open here any more.
+    /// Lets another process open the store, once this one has closed all connections.
     pub(super) fn unlock(&self) {
         self.anchors.lock().clear();
         *self.lock.lock() = None;
@@ -280,7 +279,7 @@ pub(super) fn make_private_directory(path: &Path) -> std::io::Result<()> {
     builder.create(path)
 }
 
-/// The write-ahead log and its index take the permissions of the database beside them.
+/// SQLite gives the write-ahead log and its index the permissions of the database.
 pub(super) fn make_private_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

@@ -1,4 +1,4 @@
-//! Reading people: users with their identities, keys, share links, the audit trail.
+//! Reads people: users with their identities, keys, share links, the audit trail.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -19,7 +19,7 @@ const KEYS: &str = "SELECT k.id, t.id, k.user_id, k.role, k.prefix, k.act_as, k.
 
 impl ShareStore for SqliteStore {
     fn share_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<Share>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(&format!("{SHARES} WHERE s.hash = ?1 AND t.id IS NOT NULL"))?
                 .query_row([hash.0], read_share)
                 .optional()
@@ -33,7 +33,7 @@ impl ShareStore for SqliteStore {
         id: &'a str,
         _: &'a ActingUser,
     ) -> StoreFuture<'a, Option<Share>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(&format!("{SHARES} WHERE t.id = ?1 AND s.id = ?2"))?
                 .query_row([tenant.as_str(), id], read_share)
                 .optional()
@@ -44,7 +44,7 @@ impl ShareStore for SqliteStore {
 
 impl KeyStore for SqliteStore {
     fn key_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<FoundKey>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(&format!("{KEYS} WHERE k.hash = ?1 AND t.id IS NOT NULL"))?
                 .query_row([hash.0], |row| {
                     Ok(FoundKey {
@@ -61,7 +61,7 @@ impl KeyStore for SqliteStore {
 
     fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>> {
         let tenant = tenant.clone();
-        self.far(move |db| {
+        self.read_pooled(move |db| {
             db.prepare_cached(&format!("{KEYS} WHERE t.id = ?1 ORDER BY k.kk"))?
                 .query_map([tenant.as_str()], read_key)?
                 .collect()
@@ -72,7 +72,7 @@ impl KeyStore for SqliteStore {
 
 impl UserStore for SqliteStore {
     fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> StoreFuture<'a, Option<User>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             let found = db
                 .prepare_cached(&format!("{USERS} WHERE t.id = ?1 AND u.id = ?2"))?
                 .query_row([tenant.as_str(), id.as_str()], read_user)
@@ -87,7 +87,7 @@ impl UserStore for SqliteStore {
         tenant: &'a TenantId,
         identity: &'a Identity,
     ) -> StoreFuture<'a, Option<User>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             let found = db
                 .prepare_cached(&format!(
                     "{USERS} JOIN identities i ON i.tk = u.tk AND i.user_id = u.id \
@@ -107,7 +107,7 @@ impl UserStore for SqliteStore {
         limit: usize,
     ) -> StoreFuture<'a, Vec<User>> {
         let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
-        self.far(move |db| users(db, &tenant, after.as_deref(), limit)).boxed()
+        self.read_pooled(move |db| users(db, &tenant, after.as_deref(), limit)).boxed()
     }
 }
 
@@ -119,7 +119,7 @@ impl AuditStore for SqliteStore {
         limit: usize,
     ) -> StoreFuture<'a, Page<AuditLine, i64>> {
         let tenant = tenant.clone();
-        self.far(move |db| audit(db, &tenant, after, limit)).boxed()
+        self.read_pooled(move |db| audit(db, &tenant, after, limit)).boxed()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What people thought of sittings.
+//! Ratings of sittings.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, params};
@@ -38,19 +38,19 @@ pub(super) const OF_SESSION: &str =
 
 impl RatingStore for SqliteStore {
     fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RecordsKept> {
-        self.beside(tenant, move |db, tk| {
+        self.read_side_file(tenant, move |db, tk| {
             Ok(RecordsKept { ratings: count(db, tk, &of)?, crises: crises::count(db, tk, &of)? })
         })
         .boxed()
     }
 
     fn rating_counts<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RatingCounts> {
-        self.beside(tenant, move |db, tk| counts(db, tk, &of)).boxed()
+        self.read_side_file(tenant, move |db, tk| counts(db, tk, &of)).boxed()
     }
 
     fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> StoreFuture<'a, Vec<Rating>> {
         let opaque = opaque.to_owned();
-        self.beside(tenant, move |db, tk| ratings(db, tk, &opaque)).boxed()
+        self.read_side_file(tenant, move |db, tk| ratings(db, tk, &opaque)).boxed()
     }
 }
 
@@ -77,7 +77,7 @@ fn count(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Result<u64> {
     db.prepare_cached(sql)?.query_row(params![tk, asked], |row| row.get(0).map(i64::cast_unsigned))
 }
 
-/// How many there are of each label.
+/// The number of ratings of each label.
 pub(super) fn counts(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Result<RatingCounts> {
     let (narrowed, asked) = match of {
         RecordsOf::Tenant => ("?2 IS NULL", None),
@@ -97,13 +97,13 @@ pub(super) fn counts(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Resu
     Ok(counts)
 }
 
-/// How much a purge with the same bound would delete.
+/// How many rows a purge with the same bound would delete.
 pub(super) fn purgeable(db: &Connection, before: Timestamp) -> rusqlite::Result<u64> {
     let sql = "SELECT count(*) FROM session_feedback WHERE recorded_date < ?1";
     db.query_row(sql, [day(before)], |row| row.get(0).map(i64::cast_unsigned))
 }
 
-/// Deletes what was recorded before the day of `before`.
+/// Deletes the ratings from before the day of `before`.
 pub(super) fn purge(db: &Connection, before: Timestamp) -> rusqlite::Result<usize> {
     db.execute("DELETE FROM session_feedback WHERE recorded_date < ?1", [day(before)])
 }

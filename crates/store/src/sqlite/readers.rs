@@ -1,4 +1,4 @@
-//! Connections that only read, lent for one page at a time.
+//! A pool of connections that only read.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::fault::report;
 use super::open::Files;
 
-/// Pages read at once; more would only wait for the same cores.
+/// Reads at once; more would only compete for the same cores.
 const READERS_MAX: usize = 16;
 
 #[derive(Debug)]
@@ -25,15 +25,15 @@ impl Readers {
         Arc::new(Self { files, idle: Mutex::default(), free: Arc::new(Semaphore::new(READERS_MAX)) })
     }
 
-    /// Reads a row or a short page right here: it takes microseconds, and handing it to another
-    /// thread takes longer than that.
-    pub(super) async fn near<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    /// Reads a row or a short page on the caller's thread: it takes microseconds, and a hand-over to another thread
+    /// takes longer.
+    pub(super) async fn read_inline<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let permit = self.permit().await?;
         self.lend(permit, read)
     }
 
-    /// Reads something that may take a while, off the threads that serve everyone else.
-    pub(super) async fn far<T: Send + 'static>(
+    /// Reads a page that may take a while, on a blocking thread.
+    pub(super) async fn read_pooled<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -73,8 +73,8 @@ impl Readers {
     }
 }
 
-/// Reads several things as they were at one moment.
-pub(super) fn in_one_look<T>(
+/// Runs several reads in one snapshot.
+pub(super) fn in_snapshot<T>(
     db: &Connection,
     read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
@@ -82,7 +82,7 @@ pub(super) fn in_one_look<T>(
     let answer = read(db);
     let ended = db.prepare_cached("COMMIT").and_then(|mut end| end.execute([]));
     if ended.is_err() && !db.is_autocommit() {
-        // The connection is lent again, and must not take this along.
+        // The connection goes back to the pool and must not stay in a transaction.
         db.execute_batch("ROLLBACK")?;
     }
     answer

@@ -1,5 +1,4 @@
-//! Rows beside sessions that a change brings: documents, approvals, keys, share links, users,
-//! identities, audit lines.
+//! The records of a change: documents, approvals, keys, share links, users, identities, audit lines.
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use sederunt_core::Timestamp;
@@ -7,21 +6,21 @@ use sederunt_core::ids::UserId;
 use sederunt_core::people::{Audit, Identity};
 use sederunt_core::store::{Change, PartResult, Record, Refusal, RowKey, RowState};
 
-use super::fault::Trouble;
-use super::{approvals, feedback, lessons, library, talk};
+use super::fault::WorkError;
+use super::{approvals, definitions, feedback, lessons, talk};
 
-/// Asks everything that may refuse a record, before anything of the change is written. `crises` are those of their own file
-/// that were looked for: nothing of it can be read from here.
+/// Lets core judge the records before the change writes anything. `crises` are the existing crises: their file cannot
+/// be read from here.
 pub(super) fn check(
     db: &Connection,
     tk: i64,
     change: &Change,
     crises: &[Box<str>],
-) -> Result<(), Trouble<Refusal>> {
-    change.judge_records(|key| find(db, tk, key, crises))?.map_err(Trouble::Refused)
+) -> Result<(), WorkError<Refusal>> {
+    change.judge_records(|key| find(db, tk, key, crises))?.map_err(WorkError::Refused)
 }
 
-/// What there is under a key.
+/// The state of the row under a key.
 fn find(
     db: &Connection,
     tk: i64,
@@ -68,7 +67,7 @@ fn find(
     }
 }
 
-/// Writes the records of a change whose parts are done.
+/// Writes the records of a change whose parts are written.
 pub(super) fn write(
     db: &Connection,
     tk: i64,
@@ -84,8 +83,8 @@ pub(super) fn write(
 
 fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusqlite::Result<()> {
     match record {
-        Record::PutDoc { doc, expects } => library::put(db, tk, doc, *expects, now),
-        Record::DropDoc { kind, id } => library::remove(db, tk, *kind, id),
+        Record::PutDoc { doc, expects } => definitions::put(db, tk, doc, *expects, now),
+        Record::DropDoc { kind, id } => definitions::remove(db, tk, *kind, id),
         Record::AddApproval(approval) => approvals::add(db, tk, approval, now),
         Record::CloseApproval { id, state, decided_by, body } => {
             approvals::close(db, tk, id, *state, decided_by.as_deref(), body.as_deref(), now)
@@ -164,7 +163,7 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         Record::PutLesson { lesson, expects } => lessons::put(db, tk, lesson, *expects),
         Record::CountLessons { ids, count } => lessons::count(db, tk, ids, *count, now),
         Record::MergeUser { from, into } => merge(db, tk, from, into),
-        // Left as errands: see `errands`.
+        // They go to the outbox: see `outbox.rs`.
         Record::PutMemory(_)
         | Record::DropMemory { .. }
         | Record::DropMemories { .. }
@@ -184,7 +183,7 @@ fn add_identity(db: &Connection, tk: i64, user: &UserId, identity: &Identity) ->
 }
 
 fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
-    library::merge(db, tk, from, into)?;
+    definitions::merge(db, tk, from, into)?;
     feedback::merge(db, tk, from, into)?;
     lessons::merge(db, tk, from, into)?;
     talk::merge(db, tk, from, into)?;
@@ -196,7 +195,7 @@ fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Re
         "INSERT OR IGNORE INTO departures (sk, user_id, tk) \
          SELECT sk, ?3, tk FROM departures d WHERE tk = ?1 AND user_id = ?2 \
          AND NOT EXISTS (SELECT 1 FROM participants p WHERE p.sk = d.sk AND p.user_id = ?3)",
-        // Heads first: the wide rows are what says which heads these are.
+        // Heads first: the wide rows say which heads these are.
         "UPDATE session_heads SET holder = ?3, version = version + 1 \
          WHERE sk IN (SELECT sk FROM sessions WHERE tk = ?1 AND user_id = ?2)",
         "UPDATE sessions SET user_id = ?3 WHERE tk = ?1 AND user_id = ?2",

@@ -1,4 +1,4 @@
-//! Finding words: what documents and questions look like to the full-text index, and pages of hits.
+//! Full-text search: how documents and queries are written for FTS5, and pages of hits.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -13,17 +13,17 @@ use sederunt_core::session::query::{Page, Visibility};
 use sederunt_core::store::{SearchHit, SearchQuery, SearchStore, StoreFuture};
 
 use super::{SqliteStore, sessions};
-use crate::bursts::{Burst, HitPage};
-use crate::words::{Sought, each_word};
+use crate::message_groups::{HitPage, MessageGroup};
+use crate::words::{SearchTerms, each_word};
 
-/// All words, each as the beginning of one. They are letters and digits alone, so nothing in them can be an operator.
-pub(super) fn matching(sought: &Sought) -> String {
-    let words: Vec<String> = sought.words().iter().map(|word| format!("\"{word}\" *")).collect();
+/// The query for all words, each as a prefix. Words are letters and digits only, so none of them can be an operator.
+pub(super) fn matching(terms: &SearchTerms) -> String {
+    let words: Vec<String> = terms.words().iter().map(|word| format!("\"{word}\" *")).collect();
     words.join(" AND ")
 }
 
-/// What a document is found by: the words of its texts, each once, and whose it is.
-pub(super) fn bag<'t>(tk: i64, sk: i64, texts: impl Iterator<Item = &'t str>) -> String {
+/// The text that is indexed for a document: the words of its texts, each once, and its tenant and session.
+pub(super) fn indexed_words<'t>(tk: i64, sk: i64, texts: impl Iterator<Item = &'t str>) -> String {
     let mut bag = String::new();
     let mut known: HashSet<String, RandomState> = HashSet::default();
     for text in texts {
@@ -40,17 +40,17 @@ pub(super) fn bag<'t>(tk: i64, sk: i64, texts: impl Iterator<Item = &'t str>) ->
     bag
 }
 
-/// The texts of a document, one behind the other, and where to cut them.
-pub(super) fn laid_out(burst: &Burst) -> (String, String) {
+/// The texts of a document in one string, and where to cut it.
+pub(super) fn concatenated(group: &MessageGroup) -> (String, String) {
     let (mut cuts, mut texts) = (String::new(), String::new());
-    for said in &burst.said {
-        let _ = write!(cuts, "{}:{} ", said.seq - burst.first, said.text.len());
+    for said in &group.texts {
+        let _ = write!(cuts, "{}:{} ", said.seq - group.first, said.text.len());
         texts.push_str(&said.text);
     }
     (cuts, texts)
 }
 
-/// The texts of a document, each with its place. What is damaged has none.
+/// The texts of a document, each with its position. Damaged cuts give none.
 pub(super) fn cut<'t>(cuts: &'t str, text: &'t str) -> impl DoubleEndedIterator<Item = (i64, &'t str)> {
     let mut at = 0;
     let mut pieces = Vec::new();
@@ -66,21 +66,21 @@ pub(super) fn cut<'t>(cuts: &'t str, text: &'t str) -> impl DoubleEndedIterator<
     pieces.into_iter()
 }
 
-/// Lets statements ask whether all words stand in one text of a document.
+/// Adds the SQL function that says whether all words are in one text of a document.
 pub(super) fn add_functions(db: &Connection) -> rusqlite::Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
     db.create_scalar_function("said_at_once", 3, flags, |context| {
-        let sought = context.get_or_create_aux(2, |value| {
+        let terms = context.get_or_create_aux(2, |value| {
             let words: Vec<String> = value.as_str()?.split_ascii_whitespace().map(str::to_owned).collect();
-            Ok::<_, rusqlite::types::FromSqlError>(Sought::of(&words))
+            Ok::<_, rusqlite::types::FromSqlError>(SearchTerms::of(&words))
         })?;
         let (cuts, text) = (context.get_raw(0).as_str()?, context.get_raw(1).as_str()?);
-        // One word alone stands in one of them, or the document would not have been found.
-        let at_once = |sought: &Sought| {
-            sought.words().len() == 1 || cut(cuts, text).any(|(_, text)| sought.stand_in(text))
+        // A single word is in one of them, or the index would not have found the document.
+        let at_once = |terms: &SearchTerms| {
+            terms.words().len() == 1 || cut(cuts, text).any(|(_, text)| terms.match_text(text))
         };
-        Ok((*sought).as_ref().is_some_and(at_once))
+        Ok((*terms).as_ref().is_some_and(at_once))
     })
 }
 
@@ -94,26 +94,26 @@ impl SearchStore for SqliteStore {
         tenant: &'a TenantId,
         query: SearchQuery,
     ) -> StoreFuture<'a, Page<SearchHit, i64>> {
-        self.within(tenant, move |db, tk| find(db, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| find(db, tk, &query)).boxed()
     }
 }
 
-/// A page of hits, newest first. It ends at the limit, or after so many documents that the caller may not see that going
-/// on is the next call's work.
+/// A page of hits, newest first. It ends at the limit, or after so many documents that the caller may not see that
+/// the next call continues.
 fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<SearchHit, i64>> {
-    let Some(sought) = Sought::of(&query.words) else { return Ok(Page::default()) };
-    let mut page = HitPage::new(&sought, query);
+    let Some(terms) = SearchTerms::of(&query.words) else { return Ok(Page::default()) };
+    let mut page = HitPage::new(&terms, query);
     let mut statement = db.prepare_cached(
         "SELECT w.rowid, d.sk, d.seq, d.cuts, d.text, h.id, h.holder, h.claim_credential \
          FROM search.words w CROSS JOIN search.docs d ON d.doc = w.rowid \
          CROSS JOIN session_heads h ON h.sk = d.sk AND h.tk = ?2 \
          WHERE w.words MATCH ?1 AND w.rowid < ?3 ORDER BY w.rowid DESC",
     )?;
-    let mut rows = statement.query(params![within_tenant(tk, &matching(&sought)), tk, page.last()])?;
+    let mut rows = statement.query(params![within_tenant(tk, &matching(&terms)), tk, page.last()])?;
     let mut looked_at = 0;
     while let Some(row) = rows.next()? {
         if looked_at == limits::PAGE_SCAN_MAX {
-            return Ok(page.broken_off());
+            return Ok(page.into_page());
         }
         looked_at += 1;
         let (document, first): (i64, i64) = (row.get(0)?, row.get(2)?);
@@ -132,29 +132,30 @@ fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<
         let (cuts, text) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
         let mut texts = cut(cuts, text).rev().filter(|_| seen);
         if !texts.all(|(place, text)| page.offer(document, place, id, first + place, text)) {
-            return Ok(page.broken_off());
+            return Ok(page.into_page());
         }
-        page.passed(document);
+        page.document_done(document);
     }
-    Ok(page.ended())
+    Ok(page.into_last_page())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bursts::Said;
+    use crate::message_groups::IndexText;
 
-    fn burst(texts: &[(i64, &str)]) -> Burst {
-        let mut said = texts.iter().map(|(seq, text)| Said { seq: *seq, at: 5, text: (*text).to_owned() });
-        let mut burst = Burst::of(said.next().unwrap());
-        assert!(said.all(|said| burst.take(said).is_none()));
-        burst
+    fn group(texts: &[(i64, &str)]) -> MessageGroup {
+        let mut said =
+            texts.iter().map(|(seq, text)| IndexText { seq: *seq, at: 5, text: (*text).to_owned() });
+        let mut group = MessageGroup::of(said.next().unwrap());
+        assert!(said.all(|said| group.add(said).is_none()));
+        group
     }
 
     #[test]
     fn texts_that_are_laid_out_are_cut_as_they_were() {
         for texts in [vec![(0, "a title")], vec![(7, "Grüße\0"), (9, ""), (10, "1:2 3:4"), (70, "x")]] {
-            let (cuts, text) = laid_out(&burst(&texts));
+            let (cuts, text) = concatenated(&group(&texts));
             let first = texts[0].0;
             let again: Vec<_> = cut(&cuts, &text).map(|(place, text)| (first + place, text)).collect();
             assert_eq!(again, texts);
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_bag_holds_every_word_once() {
-        assert_eq!(bag(1, 2, ["b a, B!", "", "c a"].into_iter()), "b a c §t1 §s2");
-        assert_eq!(bag(1, 2, [].into_iter()), "§t1 §s2");
+        assert_eq!(indexed_words(1, 2, ["b a, B!", "", "c a"].into_iter()), "b a c §t1 §s2");
+        assert_eq!(indexed_words(1, 2, [].into_iter()), "§t1 §s2");
     }
 }

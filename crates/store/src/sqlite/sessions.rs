@@ -1,4 +1,4 @@
-//! The wide half of sessions: one row beside each head, its participants and filterable metadata.
+//! The wide half of sessions: one row beside each head, its participants and its filterable metadata.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use sederunt_core::store::{SessionRowStore, StoreFuture, Update};
 
 use super::SqliteStore;
 use super::fault::unknown_word;
-use super::heads::{self, Found, text};
+use super::heads::{self, StoredHead, text};
 
 macro_rules! columns {
     () => {
@@ -30,11 +30,11 @@ macro_rules! columns {
 
 impl SessionRowStore for SqliteStore {
     fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Option<Session>> {
-        self.at_hand(|db| Ok(keyed_by_id(db, tenant, id)?.map(|(_, session)| session))).boxed()
+        self.read_on_writer(|db| Ok(keyed_by_id(db, tenant, id)?.map(|(_, session)| session))).boxed()
     }
 
     fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Vec<UserId>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(
                 "SELECT d.user_id FROM tenants t JOIN session_heads h ON h.tk = t.tk AND h.id = ?2 \
              JOIN departures d ON d.sk = h.sk WHERE t.id = ?1 ORDER BY d.user_id",
@@ -46,7 +46,7 @@ impl SessionRowStore for SqliteStore {
     }
 }
 
-/// A whole session under its surrogate.
+/// A whole session with its number.
 pub(super) fn keyed_by_id(
     db: &Connection,
     tenant: &TenantId,
@@ -75,7 +75,7 @@ pub(super) fn keyed_by_id(
         .transpose()
 }
 
-/// Sessions by their surrogates, for pages of them: the statements are looked up once.
+/// Reads whole sessions by their numbers, for pages: the statements are looked up once.
 pub(super) struct ByKey<'a> {
     row: CachedStatement<'a>,
     participants: CachedStatement<'a>,
@@ -116,7 +116,7 @@ fn complete(
     participants: &mut Statement<'_>,
     tenant: TenantId,
     id: SessionId,
-    found: Found,
+    found: StoredHead,
     details: Details,
 ) -> rusqlite::Result<Session> {
     let participants = participants
@@ -231,7 +231,7 @@ pub(super) fn insert(
     insert_metadata(db, tk, sk, &details.metadata)
 }
 
-/// Writes the wide half of an update. Columns that lists are indexed by have statements of their own.
+/// Writes the wide half of an update. Columns that lists are indexed by have their own statements.
 pub(super) fn update(
     db: &Connection,
     tk: i64,
@@ -283,7 +283,7 @@ pub(super) fn update(
             .execute(params![sk, user.as_str(), tk])?;
     }
     if update.started {
-        heads::start(db, sk, now)?;
+        heads::set_started(db, sk, now)?;
     }
     if update.completed {
         db.prepare_cached("UPDATE session_details SET completed_at = ?2 WHERE sk = ?1")?
@@ -315,7 +315,7 @@ pub(super) fn update(
     Ok(())
 }
 
-/// Whether it is in work is written only where it changes: the list of what is in work would be written all the same.
+/// Writes `in_work` only where it changes: an update that names it writes the index of sessions in work.
 fn set_status(db: &Connection, sk: i64, before: Status, status: Status) -> rusqlite::Result<()> {
     if before.is_in_work() == status.is_in_work() {
         db.prepare_cached(SET_STATUS)?.execute(params![sk, status.as_str()]).map(drop)
@@ -326,7 +326,7 @@ fn set_status(db: &Connection, sk: i64, before: Status, status: Status) -> rusql
     }
 }
 
-/// Between statuses that are both in work, or both not.
+/// Whether a session moves between statuses that are both in work, or both not.
 pub(super) const SET_STATUS: &str = "UPDATE sessions SET status = ?2 WHERE sk = ?1";
 pub(super) const SET_STATUS_AND_MINUTE: &str =
     "UPDATE sessions SET status = ?2, active_minute = ?3 WHERE sk = ?1";
@@ -381,14 +381,14 @@ fn remove_metadata(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The tables whose rows go with their session. Its log goes by itself, and so do the rows of its metadata, which have no
-/// index by session.
+/// The tables whose rows are deleted with their session. Its log is deleted apart, and so are the rows of its
+/// metadata, which have no index by session.
 pub(super) const SESSION_TABLES: [&str; 9] = [
     "participants", "departures", "shares", "approvals", "session_details", "sessions", "talks",
     "session_tails", "session_heads",
 ];
 
-/// Removes a session's rows; its log is [`super::logs`]'s to remove first.
+/// Deletes a session's rows. The caller deletes its log first ([`super::logs`]).
 pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
     remove_metadata(db, tk, sk)?;
     SESSION_TABLES.iter().try_for_each(|table| {
@@ -396,7 +396,7 @@ pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> 
     })
 }
 
-/// What a tenant uses of its quotas, by holder.
+/// The quotas that a tenant has used, by holder.
 pub(super) fn usage(db: &Connection, tenant: &TenantId) -> rusqlite::Result<UseByHolder> {
     db.prepare_cached(
         "SELECT h.holder, count(*), sum(h.is_talk = 0 AND h.status IN ('pending', 'running', 'waiting_human', 'awaiting_tool')), \

@@ -1,4 +1,4 @@
-//! A store begins, is copied, and is made from a copy.
+//! Opens a store, copies it, and restores a copy.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use sederunt_core::Result;
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::live::Hub;
 
-use super::annex::{self, Annex};
 use super::fault::report;
-use super::idempotency::Unfiled;
-use super::indexer::{self, Dirty};
+use super::idempotency::PendingKeys;
+use super::indexer::{self, IndexMarks};
 use super::open::{Files, Place};
 use super::readers::Readers;
-use super::writer::{Surroundings, Writer};
+use super::side_files::{self, SideFiles};
+use super::writer::{Writer, WriterContext};
 use super::{SqliteStore, backup, sweep, tenants};
 
-/// What a store is opened with.
+/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
     pub place: Place,
@@ -26,7 +26,7 @@ pub struct SqliteOptions {
 }
 
 impl SqliteStore {
-    /// Opens or makes the store, brings its schema up to date, and starts its threads.
+    /// Opens or creates the store, migrates its schema, and starts its threads.
     pub fn open(options: SqliteOptions) -> Result<Arc<Self>> {
         let SqliteOptions { place, clock, hub } = options;
         let files = Arc::new(Files::open(&place)?);
@@ -39,44 +39,45 @@ impl SqliteStore {
                 tracing::info!(
                     target: "sederunt::store",
                     sessions = freed,
-                    "the last process ended while turns or runs were under way; this one goes on with them"
+                    "the last process ended while turns or runs were in progress; this process continues them"
                 );
             }
         }
-        let dirty = Arc::new(Dirty::default());
-        let annex = Arc::new(Annex::open(files.clone())?);
-        let unfiled = Arc::new(Unfiled::left(&files.threads().map_err(report)?).map_err(report)?);
-        let around = Surroundings {
+        let index_marks = Arc::new(IndexMarks::default());
+        let side_files = Arc::new(SideFiles::open(files.clone())?);
+        let pending_keys = Arc::new(PendingKeys::load(&files.threads().map_err(report)?).map_err(report)?);
+        let context = WriterContext {
             files: files.clone(),
             clock: clock.clone(),
             hub,
-            dirty: dirty.clone(),
-            annex: annex.clone(),
-            unfiled: unfiled.clone(),
+            index_marks: index_marks.clone(),
+            side_files: side_files.clone(),
+            pending_keys: pending_keys.clone(),
         };
-        let writer = Arc::new(Writer::start(around)?);
-        annex.keep_up(&writer);
-        let indexer = indexer::start(files.clone(), clock.clone(), dirty.clone(), Arc::downgrade(&writer))?;
+        let writer = Arc::new(Writer::start(context)?);
+        side_files.copy_unless_busy(&writer);
+        let indexer =
+            indexer::start(files.clone(), clock.clone(), index_marks.clone(), Arc::downgrade(&writer))?;
         let readers = Readers::new(files.clone());
         let indexer = Mutex::new(Some(indexer));
-        Ok(Arc::new(Self { files, clock, readers, writer, dirty, annex, unfiled, indexer }))
+        Ok(Arc::new(Self { files, clock, readers, writer, index_marks, side_files, pending_keys, indexer }))
     }
 
-    /// Copies the store, as it is now, into a fresh directory while it stays in use. `progress` is
-    /// told pages done and pages in all.
+    /// Copies the store, as it is now, into an empty directory while it stays in use. `progress` receives the pages
+    /// done and the pages in all.
     pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
-        self.annex.catch_up(&self.writer)?;
+        self.side_files.catch_up(&self.writer)?;
         backup::back_up(&self.files, to, progress)
     }
 
-    /// Makes a store in a fresh directory from what [`SqliteStore::backup`] wrote.
+    /// Creates a store in an empty directory from what [`SqliteStore::backup`] wrote.
     pub fn restore(from: &Path, to: &Path) -> Result<()> {
         backup::restore(from, to)
     }
 }
 
-/// Carries over what a store in a directory has left for its other files. Nobody may write to it meanwhile, but it may
-/// be open.
-pub(crate) fn settle(directory: &Path) -> Result<()> {
-    Files::unlocked(directory).and_then(|files| annex::settle(&files).map_err(report))
+/// Copies the outbox of a store in a directory to its side files. No process may write to it meanwhile, but it may be
+/// open.
+pub(crate) fn copy_side_files(directory: &Path) -> Result<()> {
+    Files::unlocked(directory).and_then(|files| side_files::copy_all(&files).map_err(report))
 }

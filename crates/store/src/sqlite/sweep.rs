@@ -1,4 +1,4 @@
-//! What time has done to sessions, and figures about the whole store.
+//! What the sweeper asks for: sessions whose lease or deadline has passed; and figures about the whole store.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, params};
@@ -18,7 +18,7 @@ pub(super) const LEASES: &str = "SELECT h.sk FROM tenants t CROSS JOIN sessions 
 impl SweepStore for SqliteStore {
     fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         let now = self.clock.now();
-        self.far(move |db| due(db, now, silent_since, limit)).boxed()
+        self.read_pooled(move |db| due(db, now, silent_since, limit)).boxed()
     }
 
     fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
@@ -26,7 +26,7 @@ impl SweepStore for SqliteStore {
             let mut gone = 0;
             loop {
                 let some: Result<u64> =
-                    self.writer.ask(move |ledger| Ok(idempotency::purge_some(ledger.db, before)?)).await;
+                    self.writer.run(move |tx| Ok(idempotency::purge_some(tx.db, before)?)).await;
                 match some? {
                     0 => return Ok(gone),
                     some => gone += some,
@@ -51,8 +51,8 @@ impl SweepStore for SqliteStore {
         now: Timestamp,
     ) -> StoreFuture<'_, RecordsKept> {
         async move {
-            self.carried_over().await?;
-            self.near(|db| {
+            self.sync_side_files().await?;
+            self.read_inline(|db| {
                 Ok(RecordsKept {
                     ratings: ratings::purgeable(db, ratings_before)?,
                     crises: crises::purgeable(db, crises_before, now)?,
@@ -64,8 +64,8 @@ impl SweepStore for SqliteStore {
     }
 }
 
-/// Sessions whose lease or deadline has passed, then those that fell silent; each probe stops at the limit, so the
-/// cost follows what is due. Leases are looked for among what runs: nothing else has one.
+/// Sessions whose lease or deadline has passed, then those that were silent for too long. Each probe stops at the
+/// limit, so the cost follows what is due. Leases are searched among running sessions: no other has one.
 fn due(
     db: &Connection,
     now: Timestamp,
@@ -111,8 +111,8 @@ fn due(
     Ok(due)
 }
 
-/// Ends the leases of whatever the process that had this store open before ran itself: the lock on the directory proves
-/// that it is gone. Claims that were made by HTTP belong to other processes and keep their leases. Says how many ended.
+/// Ends the leases of the turns and runs of the process that had this store open before; the lock on the directory
+/// proves that it is gone. Claims over HTTP belong to other processes and keep their leases. Returns how many ended.
 pub(super) fn free_claims_of_the_last_process(db: &Connection, now: Timestamp) -> rusqlite::Result<usize> {
     let mut end = db.prepare(
         "UPDATE session_heads SET lease_until = ?1 WHERE lease_until > ?1 AND sk IN \

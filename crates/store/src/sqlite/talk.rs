@@ -1,4 +1,4 @@
-//! What conversations have beside their rows, and which of them somebody should look at.
+//! The state of conversations beside their sessions, and which of them the keeper should look at.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -8,14 +8,14 @@ use sederunt_core::talk::Talk;
 use sederunt_core::{Session, Timestamp};
 
 use super::fault::{unreadable, unwritable};
-use super::readers::in_one_look;
+use super::readers::in_snapshot;
 use super::{SqliteStore, sessions};
 
-/// How far the activity of a sitting may be ahead of what is noted of it in the index, in microseconds.
+/// How far the activity of a sitting may be ahead of its indexed column, in microseconds.
 const NOTED_WITHIN: i64 = 60_000_000;
 
-/// Writes it whole; its times and sequences have landed. What is noted of its activity has a statement of its own, because
-/// an update that names it writes its index.
+/// Writes the row whole; its times and sequences are set. The indexed activity has its own statement, because an
+/// update that names it writes its index.
 pub(super) fn write(db: &Connection, tk: i64, sk: i64, talk: &Talk) -> rusqlite::Result<()> {
     let active_at = talk.active_at().map(Timestamp::as_micros);
     let waiting = talk.waiting().map(u64::cast_signed);
@@ -37,7 +37,8 @@ pub(super) fn write(db: &Connection, tk: i64, sk: i64, talk: &Talk) -> rusqlite:
     Ok(())
 }
 
-/// Hands the open sittings of one person over to another. Whoever looked at one of them before decides again.
+/// Hands the open sittings of one user over to another. The version moves, so a caller that loaded one of them
+/// decides again.
 pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     let open: Vec<(i64, Talk)> = db
         .prepare_cached("SELECT sk, body FROM talks WHERE tk = ?1 AND active_at IS NOT NULL")?
@@ -63,8 +64,8 @@ impl TalkStore for SqliteStore {
         tenant: &'a TenantId,
         id: &'a SessionId,
     ) -> StoreFuture<'a, Option<(Session, Talk)>> {
-        self.at_hand(move |db| {
-            in_one_look(db, |db| {
+        self.read_on_writer(move |db| {
+            in_snapshot(db, |db| {
                 let Some((sk, session)) = sessions::keyed_by_id(db, tenant, id)? else { return Ok(None) };
                 let talk = db
                     .prepare_cached("SELECT body FROM talks WHERE sk = ?1")?
@@ -77,7 +78,7 @@ impl TalkStore for SqliteStore {
     }
 
     fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
-        self.far(move |db| {
+        self.read_pooled(move |db| {
             db.prepare_cached(SILENT)?
                 .query_map(params![active_before.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], due)?
                 .collect()
@@ -86,7 +87,7 @@ impl TalkStore for SqliteStore {
     }
 
     fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
-        self.far(move |db| {
+        self.read_pooled(move |db| {
             db.prepare_cached(WAITING)?.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], due)?.collect()
         })
         .boxed()
@@ -109,7 +110,7 @@ fn due(row: &Row<'_>) -> rusqlite::Result<DueSession> {
     })
 }
 
-/// The secret of this installation.
+/// The secret key of this installation.
 pub(super) fn installation_key(db: &Connection) -> rusqlite::Result<[u8; 32]> {
     db.prepare_cached("SELECT key FROM installation")?.query_row([], |row| row.get(0))
 }

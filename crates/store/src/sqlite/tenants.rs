@@ -1,4 +1,4 @@
-//! Tenants: found, made, suspended, and removed with everything in them.
+//! Tenants: find, create, suspend, and remove with all their rows.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -9,20 +9,20 @@ use sederunt_core::session::Status;
 use sederunt_core::store::{Notice, StoreFuture, TenantRowStore};
 use sederunt_core::{Conflict, Error, Timestamp};
 
-use super::errands::{self, Errand};
-use super::fault::{Trouble, refuse};
-use super::indexer::Mark;
+use super::fault::{WorkError, refuse};
+use super::indexer::IndexMark;
+use super::outbox::{self, OutboxEntry};
 use super::records::write_audit;
-use super::writer::Ledger;
+use super::writer::WriteTransaction;
 use super::{SqliteStore, apply, heads, sessions};
 
-/// The tables whose rows go with their tenant, in the order in which a removal empties them; what belongs to a session
-/// goes with that ([`sessions::SESSION_TABLES`]), and what is in another file by an errand.
+/// The tables whose rows are deleted with their tenant, in this order. Rows of a session are deleted with the session
+/// ([`sessions::SESSION_TABLES`]), rows of side files by an outbox entry.
 pub(super) const TENANT_TABLES: [&str; 12] = [
     "feedback_names", "feedback_sessions", "feedback_events", "lessons", "idempotency", "identities",
     "users", "keys", "audit", "doc_facets", "docs", "tenants",
 ];
-/// Sessions that one step of a removal takes away before others may write.
+/// Sessions that one step of a removal deletes before other callers may write.
 const STEP_SESSIONS: i64 = 50;
 
 pub(super) fn key_of(db: &Connection, id: &TenantId) -> rusqlite::Result<Option<i64>> {
@@ -33,16 +33,16 @@ pub(super) fn key_of(db: &Connection, id: &TenantId) -> rusqlite::Result<Option<
 
 impl TenantRowStore for SqliteStore {
     fn tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, Option<Tenant>> {
-        self.near(move |db| find(db, id)).boxed()
+        self.read_inline(move |db| find(db, id)).boxed()
     }
 
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
-        self.far(all).boxed()
+        self.read_pooled(all).boxed()
     }
 
     fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> StoreFuture<'a, Tenant> {
         let id = id.clone();
-        self.writer.ask(move |ledger| create(ledger, &id, &audit)).boxed()
+        self.writer.run(move |tx| create(tx, &id, &audit)).boxed()
     }
 
     fn suspend_tenant<'a>(
@@ -52,17 +52,17 @@ impl TenantRowStore for SqliteStore {
         audit: Audit,
     ) -> StoreFuture<'a, Tenant> {
         let id = id.clone();
-        self.writer.ask(move |ledger| suspend(ledger, &id, suspended, &audit)).boxed()
+        self.writer.run(move |tx| suspend(tx, &id, suspended, &audit)).boxed()
     }
 
     fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, ()> {
         async move {
             let named = id.clone();
-            let tk = self.writer.ask(move |ledger| unname(ledger, &named)).await?;
+            let tk = self.writer.run(move |tx| remove_name(tx, &named)).await?;
             loop {
                 let was = id.clone();
-                if self.writer.ask(move |ledger| remove_step(ledger, tk, &was)).await? {
-                    return self.carried_over().await;
+                if self.writer.run(move |tx| remove_step(tx, tk, &was)).await? {
+                    return self.sync_side_files().await;
                 }
             }
         }
@@ -71,7 +71,7 @@ impl TenantRowStore for SqliteStore {
 
     fn usage<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, UseByHolder> {
         let tenant = tenant.clone();
-        self.far(move |db| sessions::usage(db, &tenant)).boxed()
+        self.read_pooled(move |db| sessions::usage(db, &tenant)).boxed()
     }
 }
 
@@ -95,69 +95,68 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Tenant> {
     })
 }
 
-fn create(ledger: &mut Ledger<'_>, id: &TenantId, audit: &Audit) -> Result<Tenant, Trouble<Error>> {
-    if ledger.tenant(id)?.is_some() {
+fn create(tx: &mut WriteTransaction<'_>, id: &TenantId, audit: &Audit) -> Result<Tenant, WorkError<Error>> {
+    if tx.tenant(id)?.is_some() {
         return refuse(Conflict::AlreadyExists);
     }
-    let now = ledger.now();
-    let tk = ledger
+    let now = tx.now();
+    let tk = tx
         .db
         .prepare_cached("INSERT INTO tenants (id, created_at) VALUES (?1, ?2)")?
         .insert(params![id.as_str(), now.as_micros()])?;
-    write_audit(ledger.db, tk, audit, now)?;
+    write_audit(tx.db, tk, audit, now)?;
     Ok(Tenant { id: id.clone(), suspended: false, created_at: now })
 }
 
 fn suspend(
-    ledger: &mut Ledger<'_>,
+    tx: &mut WriteTransaction<'_>,
     id: &TenantId,
     suspended: bool,
     audit: &Audit,
-) -> Result<Tenant, Trouble<Error>> {
-    let Some(tk) = ledger.tenant(id)? else { return refuse(Error::NotFound) };
-    let now = ledger.now();
-    ledger
-        .db
+) -> Result<Tenant, WorkError<Error>> {
+    let Some(tk) = tx.tenant(id)? else { return refuse(Error::NotFound) };
+    let now = tx.now();
+    tx.db
         .prepare_cached("UPDATE tenants SET suspended = ?2 WHERE tk = ?1")?
         .execute(params![tk, suspended])?;
-    write_audit(ledger.db, tk, audit, now)?;
-    let tenant = find(ledger.db, id)?;
+    write_audit(tx.db, tk, audit, now)?;
+    let tenant = find(tx.db, id)?;
     Ok(tenant.unwrap_or(Tenant { id: id.clone(), suspended, created_at: now }))
 }
 
-/// Takes a tenant's name away: from here on nobody reaches anything in it. The rest goes in steps,
-/// which a restart takes up again.
-pub(super) fn unname(ledger: &mut Ledger<'_>, id: &TenantId) -> Result<i64, Trouble<Error>> {
-    let Some(tk) = ledger.tenant(id)? else { return refuse(Error::NotFound) };
-    ledger.db.prepare_cached("UPDATE tenants SET id = NULL WHERE tk = ?1")?.execute([tk])?;
-    ledger.forget_tenant(id);
+/// Takes a tenant's name away, so that no caller reaches it any more. Its rows are deleted in steps; a restart
+/// continues them.
+pub(super) fn remove_name(tx: &mut WriteTransaction<'_>, id: &TenantId) -> Result<i64, WorkError<Error>> {
+    let Some(tk) = tx.tenant(id)? else { return refuse(Error::NotFound) };
+    tx.db.prepare_cached("UPDATE tenants SET id = NULL WHERE tk = ?1")?.execute([tk])?;
+    tx.forget_tenant(id);
     Ok(tk)
 }
 
-/// Tenants whose removal was cut short.
-fn unnamed(db: &Connection) -> rusqlite::Result<Vec<i64>> {
+/// Tenants whose removal was interrupted.
+fn nameless(db: &Connection) -> rusqlite::Result<Vec<i64>> {
     db.prepare_cached("SELECT tk FROM tenants WHERE id IS NULL")?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// A session that went with its tenant.
+/// A session that was deleted with its tenant.
 #[derive(Debug)]
-pub(super) struct Gone {
+pub(super) struct RemovedSession {
     id: SessionId,
     incarnation: Incarnation,
     last_sequence: u64,
 }
 
-/// Removes some sessions of an unnamed tenant, or, after the last, the tenant itself. Answers with
-/// what went; nothing means that all is gone.
-fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone>> {
-    let sessions: Vec<(i64, Gone)> = db
+/// Deletes some sessions of an unnamed tenant and returns them. After the last session it deletes the tenant and
+/// returns none.
+fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<RemovedSession>> {
+    let sessions: Vec<(i64, RemovedSession)> = db
         .prepare_cached(concat!(
             "SELECT h.sk, h.id, h.incarnation, l.last_sequence FROM ",
             heads::tables!(),
             " WHERE h.tk = ?1 LIMIT ?2"
         ))?
         .query_map([tk, STEP_SESSIONS], |row| {
-            let gone = Gone {
+            let gone = RemovedSession {
                 id: SessionId::stored(row.get_ref(1)?.as_str()?),
                 incarnation: Incarnation(uuid::Uuid::from_bytes(row.get(2)?)),
                 last_sequence: row.get::<_, i64>(3)?.cast_unsigned(),
@@ -174,15 +173,19 @@ fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone>> {
     sessions.into_iter().map(|(sk, gone)| apply::delete(db, tk, sk).map(|()| gone)).collect()
 }
 
-/// One step of a removal; answers whether it was the last.
-pub(super) fn remove_step(ledger: &mut Ledger<'_>, tk: i64, was: &TenantId) -> Result<bool, Trouble<Error>> {
-    let gone = remove_some(ledger.db, tk)?;
+/// One step of a removal. Returns whether it was the last.
+pub(super) fn remove_step(
+    tx: &mut WriteTransaction<'_>,
+    tk: i64,
+    was: &TenantId,
+) -> Result<bool, WorkError<Error>> {
+    let gone = remove_some(tx.db, tk)?;
     let last = gone.is_empty();
     if last {
-        ledger.leave(tk, &Errand::DropTenant)?;
+        tx.add_to_outbox(tk, &OutboxEntry::DropTenant)?;
     }
-    for Gone { id, incarnation, last_sequence } in gone {
-        ledger.announce(Notice {
+    for RemovedSession { id, incarnation, last_sequence } in gone {
+        tx.announce(Notice {
             tenant: was.clone(),
             session: id,
             incarnation,
@@ -193,18 +196,18 @@ pub(super) fn remove_step(ledger: &mut Ledger<'_>, tk: i64, was: &TenantId) -> R
             deleted: true,
         });
     }
-    ledger.mark(Mark::OUTBOX);
+    tx.mark(IndexMark::QUEUE);
     Ok(last)
 }
 
-/// Finishes removals that a stop cut short.
+/// Finishes removals that a stop interrupted.
 pub(super) fn finish_removals(db: &mut Connection) -> rusqlite::Result<()> {
-    for tk in unnamed(db)? {
+    for tk in nameless(db)? {
         loop {
             let step = db.transaction()?;
             let last = remove_some(&step, tk)?.is_empty();
             if last {
-                errands::add(&step, tk, &Errand::DropTenant)?;
+                outbox::add(&step, tk, &OutboxEntry::DropTenant)?;
             }
             step.commit()?;
             if last {

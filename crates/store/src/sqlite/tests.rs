@@ -1,14 +1,14 @@
-//! What only this store can get wrong: groups, files, locks, and the search file behind the log.
+//! What only this store can get wrong: commit groups, files, locks, and the search file behind the log.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
-mod annex;
-mod desk;
+mod inline_commits;
 mod inspect;
 mod keys;
 mod lists;
 mod plans;
 mod restart;
 mod schema;
+mod side_files;
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -65,7 +65,8 @@ fn message(text: &str) -> NewEvent {
 
 fn new_session(name: &str) -> ChangePart {
     let wish = OpenSession { session_type: Some(SessionType::Mixed), ..OpenSession::default() };
-    let new = decide::open(&Actor::local(SourceKind::Api), id(name), wish).unwrap();
+    let new =
+        decide::open(&Actor::local(SourceKind::Api), id(name), wish, &sederunt_core::ids::RandomIds).unwrap();
     ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 
@@ -106,12 +107,12 @@ impl SqliteStore {
         let held = Mutex::new(held);
         let store = self.clone();
         let hold = tokio::spawn(async move {
-            let held = move |_: &mut writer::Ledger<'_>| {
+            let held = move |_: &mut writer::WriteTransaction<'_>| {
                 let _ = started.send(());
                 let _ = held.lock().recv_timeout(PATIENCE);
-                Ok::<(), fault::Trouble<Error>>(())
+                Ok::<(), fault::WorkError<Error>>(())
             };
-            store.writer.ask(held).await
+            store.writer.run(held).await
         });
         tokio::task::spawn_blocking(move || waits.recv_timeout(PATIENCE)).await.unwrap().unwrap();
         let mut running = Vec::new();
@@ -150,7 +151,7 @@ impl SqliteStore {
     }
 
     async fn count(&self, table: &'static str) -> i64 {
-        self.near(|db| db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)))
+        self.read_inline(|db| db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)))
             .await
             .unwrap()
     }
@@ -182,10 +183,11 @@ async fn a_panic_in_one_change_harms_no_other() {
     let panics = {
         let store = store.clone();
         async move {
-            let boom = |_: &mut writer::Ledger<'_>| -> Result<CommitResult, fault::Trouble<Refusal>> {
-                panic!("a planted panic")
-            };
-            store.writer.ask(boom).await
+            let boom =
+                |_: &mut writer::WriteTransaction<'_>| -> Result<CommitResult, fault::WorkError<Refusal>> {
+                    panic!("a planted panic")
+                };
+            store.writer.run(boom).await
         }
         .boxed()
     };
@@ -202,11 +204,11 @@ async fn a_full_disk_is_told_and_writes_resume_by_themselves() {
     let store = in_directory(&directory).unwrap();
     store.made("s").await;
     let limit_pages = async |pages: &'static str| {
-        let set = move |ledger: &mut writer::Ledger<'_>| {
-            ledger.db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))?;
-            Ok::<(), fault::Trouble<Error>>(())
+        let set = move |tx: &mut writer::WriteTransaction<'_>| {
+            tx.db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))?;
+            Ok::<(), fault::WorkError<Error>>(())
         };
-        store.writer.ask(set).await.unwrap();
+        store.writer.run(set).await.unwrap();
     };
     limit_pages("1").await;
     let long = "x".repeat(200_000);
@@ -320,7 +322,7 @@ async fn a_directory_is_opened_once_at_a_time() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_files_are_nobody_elses_to_read() {
+async fn no_other_user_may_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
@@ -397,7 +399,7 @@ async fn the_index_stands_back_behind_those_who_write() {
             })
             .collect::<Vec<_>>()
     };
-    // Stores of other tests may be starting beside this one, and nobody stands back behind the last.
+    // Stores of other tests may be starting in this process; their indexers have not lowered their priority yet.
     let (index, writer) = (nice_of("sederunt-indexe"), nice_of("sederunt-writer"));
     assert!(index.iter().any(|index| *index > writer[0] || *index == 19), "{index:?} {writer:?}");
 }
@@ -467,10 +469,9 @@ async fn a_removal_that_was_cut_short_is_finished_at_the_next_start() {
         store.commit(made).await.unwrap();
     }
     store.made("mine").await;
-    let tk = store.writer.ask(move |ledger| tenants::unname(ledger, &TenantId::stored("beta"))).await;
+    let tk = store.writer.run(move |tx| tenants::remove_name(tx, &TenantId::stored("beta"))).await;
     let tk: i64 = tk.map_err(|error: Error| error).unwrap();
-    let step =
-        store.writer.ask(move |ledger| tenants::remove_step(ledger, tk, &TenantId::stored("beta"))).await;
+    let step = store.writer.run(move |tx| tenants::remove_step(tx, tk, &TenantId::stored("beta"))).await;
     assert!(!step.unwrap(), "the first step is not the last");
     store.close().await;
 

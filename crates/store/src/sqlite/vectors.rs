@@ -1,4 +1,4 @@
-//! What a model made of memories: numbers beside their rows, derived from what the rows say and gone with them.
+//! Vectors of memories: columns of their rows, derived from their text and deleted with them.
 
 use futures_util::FutureExt as _;
 use rusqlite::types::Value;
@@ -14,13 +14,13 @@ use sederunt_core::store::{NumberedVector, StoreFuture, VectorQuery, VectorStore
 use super::fault::unknown_word;
 use super::open::Side;
 use super::{SqliteStore, memories, tenants};
-use crate::recall::Filing;
+use crate::postings::Postings;
 
 pub(super) const NEWEST: &str = "SELECT embedded_n, id, vector FROM memories WHERE tk = ?1 AND owner = ?2 \
      AND embedded_by = ?3 AND embedded_n > ?4 AND vector IS NOT NULL ORDER BY embedded_n DESC LIMIT ?5";
 pub(super) const KEPT: &str = "SELECT count(*) FROM memories WHERE tk = ?1 AND owner = ?2 AND embedded_by = ?3 \
      AND vector IS NOT NULL";
-/// What was made by other models, or by none: names before and behind this one's.
+/// The memories whose vector is of another model, or missing: model names before and behind this one.
 pub(super) const BEFORE: &str = "SELECT t.id, m.n FROM memories m JOIN tenants t ON t.tk = m.tk \
      WHERE m.dormant_at IS NULL AND m.kind <> 'profile' AND m.embedded_by < ?1 LIMIT ?2";
 pub(super) const BEHIND: &str = "SELECT t.id, m.n FROM memories m JOIN tenants t ON t.tk = m.tk \
@@ -28,7 +28,7 @@ pub(super) const BEHIND: &str = "SELECT t.id, m.n FROM memories m JOIN tenants t
 
 impl VectorStore for SqliteStore {
     fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> StoreFuture<'a, Vectors> {
-        self.beside(tenant, move |db, tk| {
+        self.read_side_file(tenant, move |db, tk| {
             let (owner, model) = (query.owner.as_str(), query.model.as_str());
             let kept: i64 =
                 db.prepare_cached(KEPT)?.query_row(params![tk, owner, model], |row| row.get(0))?;
@@ -54,11 +54,11 @@ impl VectorStore for SqliteStore {
         made: Vec<(Memory, Option<Vector>)>,
     ) -> StoreFuture<'a, ()> {
         async move {
-            self.carried_over().await?;
-            let Some(tk) = self.near(|db| tenants::key_of(db, tenant)).await? else { return Ok(()) };
-            let (annex, model) = (self.annex.clone(), model.to_owned());
+            self.sync_side_files().await?;
+            let Some(tk) = self.read_inline(|db| tenants::key_of(db, tenant)).await? else { return Ok(()) };
+            let (side_files, model) = (self.side_files.clone(), model.to_owned());
             let now = self.clock.now();
-            let keep = move || annex.write(Side::Memory, |db| keep(db, tk, &model, &made, now));
+            let keep = move || side_files.write(Side::Memory, |db| keep(db, tk, &model, &made, now));
             tokio::task::spawn_blocking(keep).await.map_err(Error::internal)?
         }
         .boxed()
@@ -67,8 +67,8 @@ impl VectorStore for SqliteStore {
     fn unembedded<'a>(&'a self, model: &'a str, limit: usize) -> StoreFuture<'a, Vec<(TenantId, Memory)>> {
         let model = model.to_owned();
         async move {
-            self.carried_over().await?;
-            self.far(move |db| {
+            self.sync_side_files().await?;
+            self.read_pooled(move |db| {
                 let limit = i64::try_from(limit).unwrap_or(i64::MAX);
                 let mut found: Vec<(String, i64)> = Vec::new();
                 for sql in [BEFORE, BEHIND] {
@@ -93,8 +93,8 @@ impl VectorStore for SqliteStore {
     }
 }
 
-/// Memories that have changed since are filed elsewhere or under other words, and are left alone. Numbers go by the
-/// clock, so that none is given again when the newest vector has gone.
+/// Stores vectors. A memory that has changed since is in another bucket or has other words, and is left alone. Vector
+/// numbers follow the clock, so that none is given twice when the newest vector is gone.
 fn keep(
     db: &Connection,
     tk: i64,
@@ -109,7 +109,7 @@ fn keep(
          WHERE tk = ?1 AND id = ?2 AND owner = ?5 AND drawer = ?6 AND words = ?7",
     )?;
     for (memory, vector) in made {
-        let filing = Filing::of(tk, memory);
+        let postings = Postings::of(tk, memory);
         let vector = vector.as_ref().map(Vector::bytes);
         keep.execute(params![
             tk,
@@ -117,8 +117,8 @@ fn keep(
             model,
             vector,
             memory.owner.as_str(),
-            filing.drawer,
-            filing.line(),
+            postings.bucket,
+            postings.line(),
             now.as_micros(),
         ])?;
     }

@@ -1,4 +1,4 @@
-//! How a log grows: numbers, times, turns, counts, previews, and events that come twice.
+//! How a log grows: sequences, times, turns, counts, previews, and events that are sent twice.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sederunt_core::session::row::Turn;
 use sederunt_core::session::{DescriptionSource, SessionType, Status};
 use sederunt_core::store::{Guard, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -18,8 +18,8 @@ on_each_store! {
     times_follow_the_clock_and_never_go_back,
     events_belong_to_the_turn_that_they_answer,
     messages_are_counted_and_previewed,
-    the_first_text_describes_a_session_that_nobody_described,
-    a_description_that_somebody_wrote_is_kept,
+    the_first_text_describes_a_session_without_description,
+    a_written_description_is_kept,
     an_external_id_is_taken_once,
     a_batch_of_repeats_changes_nothing,
     an_external_id_belongs_to_its_session,
@@ -138,7 +138,7 @@ async fn messages_are_counted_and_previewed(store: &TestStore) {
     }
 }
 
-async fn the_first_text_describes_a_session_that_nobody_described(store: &TestStore) {
+async fn the_first_text_describes_a_session_without_description(store: &TestStore) {
     store.open("s").await;
     store.append("s", vec![event("external.event")]).await;
     assert_eq!(store.get("s").await.details.description, None);
@@ -155,7 +155,7 @@ async fn the_first_text_describes_a_session_that_nobody_described(store: &TestSt
     assert_eq!(store.get("s").await.details.description.as_deref(), Some("fourth"));
 }
 
-async fn a_description_that_somebody_wrote_is_kept(store: &TestStore) {
+async fn a_written_description_is_kept(store: &TestStore) {
     store
         .create(a_session("s", |new| {
             new.head.described = true;

@@ -1,4 +1,4 @@
-//! Approvals: what waits for a person, closed once, and read back even when it is old or broken.
+//! Approvals: closed once, and read back even when they are old or broken.
 
 use sederunt_core::Timestamp;
 use sederunt_core::approval::{
@@ -8,7 +8,7 @@ use sederunt_core::definitions::task::OnExpiry;
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, CommitResult, Guard, Record, Refusal, Update, Write};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::people::a_user;
 use crate::stores::TestStore;
 

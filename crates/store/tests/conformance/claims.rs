@@ -1,4 +1,4 @@
-//! Claims: who is handed what, in which order, once.
+//! Claims: which worker gets which session, in which order, once.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use sederunt_core::session::{SessionType, Status};
 use sederunt_core::store::{ClaimChange, Fence, Guard, Record, Update, Write};
 use sederunt_core::work::ClaimOrder;
 
-use crate::given::*;
-use crate::library::a_doc;
+use crate::builders::*;
+use crate::definitions::a_doc;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -171,7 +171,7 @@ async fn no_more_are_handed_out_than_were_asked_for(store: &TestStore) {
     }
 }
 
-/// Ends one run after the other, and looks each time how many more are handed out.
+/// Ends one run after the other, and checks each time how many more are handed out.
 async fn whatever_runs_counts_against_a_limit_from_whenever_it_is_set(store: &TestStore) {
     let of_agent = |name: &str, status: Status| {
         let mut new = work(name);
@@ -281,7 +281,7 @@ async fn eight_claimers_share_two_hundred_sessions_without_a_tie(store: &TestSto
     let claims = store
         .at_once(8, |store, n| async move {
             let by = format!("key {n}");
-            // Those who look into one queue and those who look into several meet over the same sessions.
+            // Claims for one queue and claims for several compete for the same sessions.
             let session_types = if n < 4 { vec![SessionType::Agent] } else { SessionType::ALL.to_vec() };
             let order = ClaimOrder { session_types, ..store.order(&by, 1 + n) };
             let mut mine = Vec::new();

@@ -1,4 +1,4 @@
-//! Many hands at once: numbers stay dense, and every contest has one winner.
+//! Concurrent callers: sequences stay dense, and every race has one winner.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use sederunt_core::event::AppendOutcome;
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, Guard, Record, Update, Write};
 
-use crate::given::*;
-use crate::library::a_doc;
+use crate::builders::*;
+use crate::definitions::a_doc;
 use crate::people::a_user;
 use crate::stores::TestStore;
 
@@ -102,7 +102,7 @@ async fn a_record_that_many_make_at_once_is_made_once_and_the_others_learn_it(st
         Record::PutDoc { doc: Box::new(doc), expects: None }
     };
     assert_eq!(verdicts(same_slug).await, one_and("already_exists"));
-    let same_lesson = |_| crate::kept::taught("lesson_1", "Keep answers short", None);
+    let same_lesson = |_| crate::record_builders::taught("lesson_1", "Keep answers short", None);
     assert_eq!(verdicts(same_lesson).await, one_and("stale"));
 }
 

@@ -1,11 +1,11 @@
-//! Reading a log: what comes back, in which order, and where a page ends.
+//! Reading a log: which events a page holds, in which order, and where it ends.
 
 use sederunt_core::Event;
 use sederunt_core::event::{AppendOutcome, EventPage, EventQuery, NewEvent};
 use sederunt_core::json::Json;
 use sederunt_core::limits;
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

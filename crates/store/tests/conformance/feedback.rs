@@ -1,4 +1,4 @@
-//! What people say about the work of agents: kept, counted, added to under its version, found when it falls silent.
+//! Feedback on the work of agents: stored, counted, changed under its version, found when its session is silent.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use sederunt_core::feedback::stats::{Failures, ThumbTotals};
 use sederunt_core::store::{Change, FailureQuery, FeedbackQuery, Record, Refusal};
 use sederunt_core::{Timestamp, UserId};
 
-use crate::given::*;
-use crate::kept::{adding, at, failed, feedback, feedback_session, thumb};
+use crate::builders::*;
+use crate::record_builders::{adding, at, failed, feedback, feedback_session, thumb};
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -186,7 +186,7 @@ async fn a_refused_change_leaves_neither_thumb_nor_session(store: &TestStore) {
     assert_eq!((tally.lifetime.total(), tally.tags.len()), (0, 0));
 }
 
-/// A change that appends to a session and leaves a failure.
+/// A change that appends to a session and records a failure.
 fn failing(store: &TestStore, event: FeedbackEvent, events: Vec<NewEvent>) -> Change {
     let part = appending(event.session.as_ref().unwrap().as_str(), events);
     store.change(part).record(Record::AddFeedback(Box::new(event)))
@@ -220,7 +220,7 @@ async fn a_failure_lands_with_its_session_and_says_where_and_when(store: &TestSt
         failed("fb_1", "s", "t", "denied"),
         vec![message("a"), event("session.error"), message("b")],
     );
-    // Whatever else is said elsewhere in the same change.
+    // Other parts of the same change append too.
     change.parts.insert(0, appending("other", vec![event("session.error")]));
     let done = store.commit(change).await.unwrap();
     let log = store.log("s").await;
@@ -314,7 +314,7 @@ async fn feedback_follows_a_merged_user(store: &TestStore) {
     let tally =
         store.feedback_tally(&store.tenant, Some(&user("ben")), Timestamp::from_micros(0)).await.unwrap();
     assert_eq!((tally.lifetime.total(), tally.skills.len()), (1, 1));
-    // Whoever draws a lesson from what she said looks again, and finds that he said it.
+    // A caller that draws a lesson from her feedback loads it again, and finds that it is his.
     let late = put(closed(&feedback_session("fbs_1", "fb_1")), Some(1));
     assert!(matches!(store.try_record(late).await, Err(Refusal::Stale)));
     assert_eq!(store.added_to("fbs_1").await.unwrap().version, 2);
@@ -325,7 +325,7 @@ async fn a_removed_tenant_leaves_no_feedback(store: &TestStore) {
     let other = store.tenant_named("other").await;
     other.record(thumb("fb_1")).await;
     other.record(adding("fbs_1", "fb_1", None)).await;
-    other.record(crate::kept::taught("lesson_1", "Keep answers short", None)).await;
+    other.record(crate::record_builders::taught("lesson_1", "Keep answers short", None)).await;
     store.delete_tenant(&other.tenant).await.unwrap();
     let again = store.tenant_named("other").await;
     assert_eq!(again.thumbs(None).await, [""; 0]);

@@ -1,10 +1,11 @@
 //! Forks: a shared beginning by reference, a log of one's own after it, and deletion on either side.
 
 use sederunt_core::event::{AppendOutcome, EventQuery};
+use sederunt_core::ids::RandomIds;
 use sederunt_core::store::{Fork, Guard, NewSession};
 use sederunt_core::{Event, Incarnation};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -240,7 +241,7 @@ async fn a_fork_of_a_former_life_is_refused(store: &TestStore) {
     store.open("original").await;
     say(store, "original", &["not", "yours"]).await;
     let mut unknown = stale.clone();
-    unknown.fork_of.as_mut().unwrap().incarnation = Incarnation::generate();
+    unknown.fork_of.as_mut().unwrap().incarnation = Incarnation::drawn(&RandomIds);
     for new in [stale, unknown] {
         let outcome = store.commit(store.change(creating(new))).await;
         assert!(["stale", "not_found"].contains(&verdict(&outcome)), "{outcome:?}");

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use sederunt_core::access::ShareAccess;
 use sederunt_core::event::{EventType, Kinds};
+use sederunt_core::ids::RandomIds;
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::store::{
     AppendRule, ClaimChange, Fence, Guard, NewSession, Record, Refusal, Update, Write,
 };
 use sederunt_core::{Actor, Conflict, Error, Incarnation, Role};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -45,7 +46,12 @@ async fn each_condition_is_judged_alone(store: &TestStore) {
     let cases: Vec<(&str, Guard, &str, &str)> = vec![
         ("nothing", none(), "ok", "ok"),
         ("incarnation", Guard { incarnation: Some(head.incarnation), ..none() }, "ok", "ok"),
-        ("another life", Guard { incarnation: Some(Incarnation::generate()), ..none() }, "stale", "stale"),
+        (
+            "another life",
+            Guard { incarnation: Some(Incarnation::drawn(&RandomIds)), ..none() },
+            "stale",
+            "stale",
+        ),
         ("version", Guard { version: Some(head.version), ..none() }, "ok", "ok"),
         ("an older version", Guard { version: Some(head.version - 1), ..none() }, "stale", "stale"),
         ("a newer version", Guard { version: Some(head.version + 1), ..none() }, "stale", "stale"),
@@ -272,7 +278,7 @@ async fn a_change_is_refused_whole_when_its_second_part_is(store: &TestStore) {
         ("stale", Guard { version: Some(99), ..Guard::default() }),
         ("fenced", fence("key", 1)),
     ];
-    // The refused part stands first, in the middle and last in the order of ids.
+    // The refused part is first, in the middle and last in the order of ids.
     for (refused, others) in [("a", ["b", "c"]), ("b", ["a", "c"]), ("c", ["a", "b"])] {
         for (code, guard) in bad.clone() {
             let mut parts = vec![

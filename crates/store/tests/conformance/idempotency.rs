@@ -4,7 +4,7 @@ use sederunt_core::event::NewEvent;
 use sederunt_core::people::Audit;
 use sederunt_core::store::{Change, CommitResult, Guard, IdemKey, Record, Refusal, Update, Write};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -1,12 +1,12 @@
-//! What feedback has taught: written under its version, found by words, listed, counted.
+//! Lessons: written under their version, found by words, listed, counted.
 
 use sederunt_core::lesson::{
     Category, EffectCounter, EffectCounts, Lesson, LessonQuery, LessonSource, Polarity, State,
 };
 use sederunt_core::store::{Record, Refusal};
 
-use crate::given::*;
-use crate::kept::{lesson, taught};
+use crate::builders::*;
+use crate::record_builders::{lesson, taught};
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -221,7 +221,7 @@ async fn what_a_merged_user_taught_follows_them(store: &TestStore) {
     }
     assert_eq!(store.learned(by("author")).await.len(), 3, "words stay as they were filed");
     assert_eq!(other.known("hers").await, of("hers", ["ann", "eve"]));
-    // Whoever had looked at it before looks again.
+    // A caller that loaded it before loads it again.
     let late = Record::PutLesson { lesson: Box::new(of("hers", ["ann", "eve"])), expects: Some(1) };
     assert!(matches!(store.try_record(late).await, Err(Refusal::Stale)));
 }

@@ -1,4 +1,4 @@
-//! Lists of sessions: each filter alone and together, whose eyes, and pages that neither repeat nor skip.
+//! Lists of sessions: each filter alone and combined, what each caller sees, and pages that neither repeat nor skip.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use sederunt_core::session::query::{SessionQuery, TypeFilter, Visibility};
 use sederunt_core::session::{Session, SessionType, SourceKind, Status, StatusSet};
 use sederunt_core::store::{Change, ClaimChange, NewSession, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -23,7 +23,7 @@ on_each_store! {
     listed_sessions_are_whole,
     three_hundred_sessions_are_paged_without_gap_or_repeat,
     wide_filters_are_paged_like_narrow_ones,
-    activity_between_two_pages_repeats_nothing_and_hides_nobody_else,
+    activity_between_two_pages_repeats_nothing_and_hides_no_other_session,
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -451,7 +451,7 @@ async fn wide_filters_are_paged_like_narrow_ones(store: &TestStore) {
     }
 }
 
-async fn activity_between_two_pages_repeats_nothing_and_hides_nobody_else(store: &TestStore) {
+async fn activity_between_two_pages_repeats_nothing_and_hides_no_other_session(store: &TestStore) {
     three_hundred(store).await;
     let query = SessionQuery { inactive: Some(false), limit: 40, ..everything() };
     let mut pages = 0;

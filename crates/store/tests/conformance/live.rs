@@ -1,4 +1,4 @@
-//! What a store tells the hub: every commit, in order, before it is acknowledged.
+//! What a store publishes to the hub: every commit, in order, before it is acknowledged.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use sederunt_core::live::{Hint, HintReader, LogReader, ReaderStep};
 use sederunt_core::session::Status;
 use sederunt_core::store::{Guard, Update, Write};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
-    a_reader_sees_every_sequence_once_whoever_appends,
+    a_reader_sees_every_sequence_once_from_every_appender,
     decisions_and_appends_at_once_are_seen_in_order,
     an_acknowledged_event_is_already_with_the_reader,
     a_refused_or_repeated_append_is_not_announced,
@@ -53,7 +53,7 @@ pub async fn follow(store: &TestStore, name: &str, mut reader: LogReader, upto: 
     (seen, reads)
 }
 
-async fn a_reader_sees_every_sequence_once_whoever_appends(store: &TestStore) {
+async fn a_reader_sees_every_sequence_once_from_every_appender(store: &TestStore) {
     const SESSIONS: usize = 8;
     const EVENTS: u64 = 8 * 12;
     let mut readers = tokio::task::JoinSet::new();
@@ -91,7 +91,7 @@ async fn a_reader_sees_every_sequence_once_whoever_appends(store: &TestStore) {
         rereads += reads;
     }
     assert_eq!(total, SESSIONS * usize::try_from(EVENTS).unwrap());
-    // A node that asks for others' work may see a commit of its own before it is published.
+    // A node that polls for commits of others may see its own commit before it is published.
     let excused = if store.has_nodes() { SESSIONS } else { 0 };
     assert!(
         rereads <= excused,

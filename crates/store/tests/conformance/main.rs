@@ -1,12 +1,11 @@
-//! What the seam promises, asked of every store: SQLite in a file, SQLite in memory, PostgreSQL.
+//! Conformance tests: what the traits of the store promise, on SQLite in a file, SQLite in memory and PostgreSQL.
 //!
-//! One file per room. A test is an `async fn` over a [`stores::TestStore`]; the list at the head of
-//! each file makes three tests of it, so that each store answers under its own name. A missing
-//! PostgreSQL fails the run: see `scripts/with-postgres`.
+//! One file per noun. A test is an `async fn` over a [`stores::TestStore`]; the list at the head of each file makes
+//! three tests of it, one for each store. Without PostgreSQL the run fails: see `scripts/with-postgres`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
 
-/// Makes a test on each store of every function that is named. After `durable:` stand those that
-/// open a store anew, which a store in memory does not outlive.
+/// Makes a test on each store of every named function. Those after `durable:` open a store again, which a store in
+/// memory does not survive.
 macro_rules! on_each_store {
     ($($name:ident),* $(,)? $(; durable: $($kept:ident),* $(,)?)?) => {
         mod sqlite_file {
@@ -40,23 +39,25 @@ macro_rules! on_each_store {
 
 mod appends;
 mod approvals;
+mod builders;
 mod claims;
 mod concurrency;
 mod events;
 mod feedback;
 mod forks;
-mod given;
+
 mod guards;
 mod idempotency;
-mod kept;
+
+mod definitions;
 mod lessons;
-mod library;
 mod lists;
 mod live;
 mod memory;
 mod nodes;
 mod people;
 mod ratings;
+mod record_builders;
 mod search;
 mod sessions;
 mod stores;

@@ -1,12 +1,12 @@
-//! What is remembered of people: kept whole, listed, found by words, forgotten.
+//! Memories: stored whole, listed, found by words, deleted.
 
 use sederunt_core::TenantId;
 use sederunt_core::Timestamp;
 use sederunt_core::memory::{Memory, MemoryBody, MemoryKind, Owner, Profile, ProfileRule};
 use sederunt_core::store::{MemoryQuery, Record};
 
-use crate::given::*;
-use crate::kept::{arc, at, fact, owner};
+use crate::builders::*;
+use crate::record_builders::{arc, at, fact, owner};
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -100,7 +100,7 @@ async fn a_memory_that_is_put_again_is_replaced_where_it_stands(store: &TestStor
     store.remember(newer.clone()).await;
     assert_eq!(store.named_memory("one").await, Some(newer.clone()));
     assert_eq!(store.recalled(of("ann")).await, ["two", "one"]);
-    // Handed to somebody else, with all that it is found by.
+    // Handed to another owner, with its postings.
     store.remember(Memory { owner: owner("ben"), ..newer }).await;
     assert_eq!(store.recalled(of("ann")).await, ["two"]);
     assert_eq!(store.recalled(by(&["coffee"])).await, [""; 0]);

@@ -1,5 +1,5 @@
-//! Several nodes over one database: what one of them does, the others see in order. Only PostgreSQL
-//! has nodes; SQLite belongs to one process.
+//! Several nodes over one database: the others see what one of them commits, in order. Only PostgreSQL has nodes;
+//! SQLite belongs to one process.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use sederunt_core::live::ReaderStep;
 use sederunt_core::people::{Audit, SecretHash};
 use sederunt_core::store::{Record, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::live::{follow, in_time};
 use crate::people::a_key;
 use crate::stores::TestStore;

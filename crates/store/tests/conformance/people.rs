@@ -5,7 +5,7 @@ use sederunt_core::people::{Audit, Identity, Key, SecretHash, Share, User};
 use sederunt_core::store::{Change, CommitResult, Record, Refusal, Update};
 use sederunt_core::{Role, Timestamp};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -16,7 +16,7 @@ on_each_store! {
     an_unknown_user_takes_no_identity,
     a_merged_user_hands_over_identities_and_participations,
     a_key_is_found_by_its_hash_alone,
-    whoever_leaves_a_session_is_remembered_until_they_are_back,
+    a_user_who_leaves_a_session_is_remembered_until_they_are_back,
     a_key_shows_what_its_use_depends_on,
     a_share_link_is_found_by_its_hash_until_its_session_goes,
     a_suspended_tenant_shows_in_its_share_links,
@@ -223,7 +223,7 @@ async fn a_merged_user_hands_over_identities_and_participations(store: &TestStor
     }
 }
 
-async fn whoever_leaves_a_session_is_remembered_until_they_are_back(store: &TestStore) {
+async fn a_user_who_leaves_a_session_is_remembered_until_they_are_back(store: &TestStore) {
     let people = |names: &[&str]| names.iter().map(|&name| user(name)).collect::<Vec<_>>();
     for name in ["old", "new"] {
         store.record(Record::AddUser(a_user(name))).await;
@@ -243,7 +243,7 @@ async fn whoever_leaves_a_session_is_remembered_until_they_are_back(store: &Test
     assert_eq!(departed("s").await, people(&["bob", "old"]));
     assert!(departed("other").await.is_empty() && departed("missing").await.is_empty());
     assert_eq!(store.get("other").await.participants, takes_part);
-    // Whoever is added, alone or in a list, has come back.
+    // A user that is added, alone or in a list, has come back.
     update(Update { add_participant: Some(user("bob")), ..Update::default() }).await;
     assert_eq!(departed("s").await, people(&["old"]));
     update(Update { leaves: Some(user("bob")), ..Update::default() }).await;

@@ -1,4 +1,4 @@
-//! What is kept beside what was said and with no word of it: ratings and crises, and how long.
+//! Ratings and crises, which hold no word of the conversation: how they are stored, and for how long.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use sederunt_core::safety::opaque::OpaqueId;
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::store::{Record, RecordsKept, RecordsOf};
 
-use crate::given::*;
-use crate::kept::{at, crisis, rating};
+use crate::builders::*;
+use crate::record_builders::{at, crisis, rating};
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -1,10 +1,10 @@
-//! Search: words, whose eyes, newest first; a caller's text is never a query language.
+//! Search: words, what each caller sees, newest first; a caller's text is never a query language.
 
 use sederunt_core::session::query::Visibility;
 use sederunt_core::session::{DescriptionSource, Status};
 use sederunt_core::store::{SearchQuery, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -194,7 +194,7 @@ async fn a_deleted_session_is_not_found(store: &TestStore) {
     }
     assert_eq!(store.found(words(&["zebra"])).await.len(), 4);
     store.delete("gone").await;
-    // At once, before anybody indexes: what is deleted must not be shown.
+    // At once, before the indexer runs: deleted text must not be shown.
     let hits = store.search(&store.tenant, words(&["zebra"])).await.unwrap().items;
     assert!(hits.len() == 2 && hits.iter().all(|hit| hit.session == id("kept")), "{hits:?}");
     assert_eq!(store.found(words(&["zebra"])).await.len(), 2);

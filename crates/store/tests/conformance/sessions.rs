@@ -1,4 +1,4 @@
-//! Sessions: made, read back, changed field by field, deleted, and made again under the same id.
+//! Sessions: created, read back, changed field by field, deleted, and created again under the same id.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sederunt_core::session::{DescriptionSource, MemoryMode, Session, SessionType
 use sederunt_core::store::{ClaimChange, Guard, Update, Write};
 use smallvec::smallvec;
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -15,8 +15,8 @@ use sederunt_core::store::Store;
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
-/// Tables that may hold rows although no tenant but the default one is there, and says nothing: they tell of the
-/// installation or are derived.
+/// Tables that may hold rows although there is only an empty default tenant: they belong to the installation or are
+/// derived.
 const OTHER_TABLES: [&str; 13] = [
     "tenants", "audit", "idempotency", "installation", "search_docs", "search_done", "search_outbox",
     "talk_outbox", "reply_pieces", "sqlite_sequence", "sqlite_stat1", "sqlite_stat4", "schema_history",
@@ -29,7 +29,7 @@ pub enum Kind {
     Postgres,
 }
 
-/// A store, looked at from inside one tenant.
+/// A store, seen from one tenant.
 #[derive(Clone, Debug)]
 pub struct TestStore {
     pub store: Arc<dyn Store>,
@@ -55,7 +55,7 @@ impl Deref for TestStore {
 }
 
 impl TestStore {
-    /// The same store from inside another tenant, which is made if it is not there.
+    /// The same store, seen from another tenant, which is created if needed.
     pub async fn tenant_named(&self, name: &str) -> Self {
         let tenant = TenantId::stored(name);
         if self.store.tenant(&tenant).await.unwrap().is_none() {
@@ -64,7 +64,7 @@ impl TestStore {
         Self { tenant, ..self.clone() }
     }
 
-    /// Whether other nodes may write, so that this one also learns of commits by asking.
+    /// Whether other nodes may write, so that this one also polls for commits.
     pub fn has_nodes(&self) -> bool {
         matches!(self.home, Home::Schema { .. })
     }
@@ -76,7 +76,7 @@ impl TestStore {
         Self { store, hub, ..self.clone() }
     }
 
-    /// How many rows really lie in each table that holds what tenants have, past the seam.
+    /// The rows of each table with data of tenants, counted past the store.
     pub async fn rows_kept(&self) -> BTreeMap<String, i64> {
         let count = |table: &str| format!("SELECT count(*) FROM {table}");
         let is_kept = |table: &String| !OTHER_TABLES.contains(&table.as_str());
@@ -116,7 +116,7 @@ impl TestStore {
         }
     }
 
-    /// Runs a statement past the seam, as another version of this program might have.
+    /// Runs a statement past the store, as another version of this program might have.
     pub async fn execute(&self, sql: &str) {
         match &self.home {
             Home::Directory(path) => {

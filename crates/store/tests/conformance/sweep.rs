@@ -1,10 +1,10 @@
-//! What the sweeper is shown: lapsed leases, passed deadlines, silence; of all tenants.
+//! What the sweeper gets: lapsed leases, passed deadlines, silent sessions; of all tenants.
 
 use sederunt_core::limits;
 use sederunt_core::session::{Status, StatusSet};
 use sederunt_core::store::{ClaimChange, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

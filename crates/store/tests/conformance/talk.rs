@@ -1,4 +1,4 @@
-//! Conversations: what they have beside their rows, the claims of turns, and which of them somebody should look at.
+//! Conversations: their state beside the session, the claims of turns, and which of them the keeper gets.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use sederunt_core::talk::Talk;
 use sederunt_core::{Session, Timestamp};
 use smallvec::smallvec;
 
-use crate::given::*;
-use crate::kept::{fact, queued, seated};
+use crate::builders::*;
+use crate::record_builders::{fact, queued, seated};
 use crate::stores::TestStore;
 
 on_each_store! {

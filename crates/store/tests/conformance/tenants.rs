@@ -1,4 +1,4 @@
-//! Tenants: the wall, and what becomes of everything behind it.
+//! Tenants: their separation, and what a removal deletes.
 
 use sederunt_core::access::ActingUser;
 use sederunt_core::approval::ApprovalQuery;
@@ -10,11 +10,11 @@ use sederunt_core::store::{Guard, Record, RecordsKept, RecordsOf, Update, Write}
 use sederunt_core::{Result, TenantId};
 
 use crate::approvals::an_approval;
-use crate::given::*;
-use crate::kept;
-use crate::library::a_doc;
+use crate::builders::*;
+use crate::definitions::a_doc;
 use crate::live::in_time;
 use crate::people::{a_key, a_share, a_user, identity};
+use crate::record_builders;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -23,7 +23,7 @@ on_each_store! {
     making_and_suspending_a_tenant_leaves_a_trail,
     the_same_names_in_two_tenants_never_meet,
     a_claim_takes_nothing_from_another_tenant,
-    people_of_one_tenant_are_nobody_in_another,
+    people_of_one_tenant_are_unknown_in_another,
     a_deleted_tenant_takes_everything_with_it,
     a_tenant_made_again_meets_nothing_of_its_past;
     durable: a_deleted_tenant_leaves_no_row_behind,
@@ -122,7 +122,7 @@ async fn a_claim_takes_nothing_from_another_tenant(store: &TestStore) {
     assert_eq!(other.claim_one("s", "key").await.session.tenant, other.tenant);
 }
 
-async fn people_of_one_tenant_are_nobody_in_another(store: &TestStore) {
+async fn people_of_one_tenant_are_unknown_in_another(store: &TestStore) {
     let other = store.tenant_named("other").await;
     let now = store.now().await.unwrap();
     for tenant in [store, &other] {
@@ -179,14 +179,14 @@ async fn fill(store: &TestStore) {
     store.record(Record::AddShare { share, hash: SecretHash::of("link") }).await;
     store.record(Record::PutDoc { doc: Box::new(a_doc(DefinitionKind::Task, "doc")), expects: None }).await;
     store.record(Record::AddApproval(Box::new(an_approval("asked", "s")))).await;
-    store.write(on("s", Guard::default(), Write::Talk(Box::new(kept::seated())))).await;
-    store.record(Record::PutMemory(Box::new(kept::fact("m", "ann", "zebra")))).await;
-    store.record(Record::AddRating(Box::new(kept::rating(1, "a", "2026-01-01T00:00:00Z")))).await;
-    store.record(Record::AddCrisis(Box::new(kept::crisis(1, "a", "2026-01-01T00:00:00Z")))).await;
+    store.write(on("s", Guard::default(), Write::Talk(Box::new(record_builders::seated())))).await;
+    store.record(Record::PutMemory(Box::new(record_builders::fact("m", "ann", "zebra")))).await;
+    store.record(Record::AddRating(Box::new(record_builders::rating(1, "a", "2026-01-01T00:00:00Z")))).await;
+    store.record(Record::AddCrisis(Box::new(record_builders::crisis(1, "a", "2026-01-01T00:00:00Z")))).await;
     store.index_now().await.unwrap();
 }
 
-/// Nothing of what [`fill`] made is there. Whoever asks a tenant that is gone may be told so.
+/// Checks that nothing of what [`fill`] made is there. A removed tenant may be refused as missing.
 async fn is_empty(store: &TestStore) {
     fn none<T>(answer: Result<Vec<T>>) -> bool {
         match answer {
@@ -255,7 +255,7 @@ async fn a_deleted_tenant_leaves_no_row_behind(store: &TestStore) {
     let beta = store.tenant_named("beta").await;
     fill(&beta).await;
     store.delete_tenant(&beta.tenant).await.unwrap();
-    // A store may take its time over the rows once nobody can reach them.
+    // A store may delete the rows later, once no caller can reach them.
     in_time("the rows to go", async {
         while store.rows_kept().await.values().any(|&rows| rows > 0) {
             tokio::task::yield_now().await;

@@ -1,10 +1,10 @@
-//! What a model made of memories: kept beside them, found missing, gone with them.
+//! Vectors of memories: stored beside them, found missing, deleted with them.
 
 use sederunt_core::memory::vector::Vector;
 use sederunt_core::memory::{Memory, MemoryKind};
 use sederunt_core::store::{Record, VectorQuery};
 
-use crate::kept::{arc, at, fact, owner};
+use crate::record_builders::{arc, at, fact, owner};
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -33,7 +33,7 @@ impl TestStore {
         self.keep_vectors(&self.tenant, model, vec![(memory.clone(), made)]).await.unwrap();
     }
 
-    /// Ids of what this model has still to look at.
+    /// Ids of the memories that this model has yet to embed.
     async fn missing(&self, model: &str) -> Vec<String> {
         let found = self.unembedded(model, 100).await.unwrap();
         let mut ids: Vec<String> =
@@ -61,7 +61,7 @@ async fn a_memory_waits_for_its_vector_until_a_model_has_looked_at_it(store: &Te
     store.keeps(Memory { dormant_at: Some(at("2026-11-17T00:00:00Z")), ..fact("old", "ann", "milk") }).await;
     assert_eq!(store.missing(MODEL).await, ["arc", "tea"], "nobody asks for what is not brought up");
     store.embed(MODEL, &tea, Some(vector(1.0))).await;
-    // What a model refuses is not shown to it again.
+    // A memory that a model refused is not given to it again.
     store.embed(MODEL, &told, None).await;
     assert_eq!(store.missing(MODEL).await, [""; 0]);
     let query = VectorQuery { owner: owner("ann"), model: MODEL.into(), after: 0, limit: 10 };

@@ -1,4 +1,4 @@
-//! People in the loop: what waits for them, what their word does, and that it does it once.
+//! Approvals: what waits for people, and that a decision has its effect once.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use sederunt_core::work::run::Run;
 use sederunt_core::work::{ClaimedRun, Pause, Settle};
 use sederunt_core::{Actor, Role};
 
+use crate::harness::World;
 use crate::on_both_stores;
 use crate::tasks::{complete, define_criteria, define_entity, define_task, entity, json, take, trigger};
-use crate::world::World;
 
 on_both_stores!(
     an_output_waits_and_its_approval_writes_it_without_another_run,
@@ -61,7 +61,7 @@ async fn decide(world: &World, actor: &Actor, id: &str, wish: DecisionRequest) -
     world.engine.decide(actor, id, wish, None).await
 }
 
-/// A task whose output ada looks at, triggered and done by its worker.
+/// A task whose output ada approves, triggered and done by its worker.
 async fn staged(world: &World, worker: &Actor, result: &str) -> (Session, Approval) {
     define_criteria(world).await;
     define_entity(world, "e1", r#"{"n":0}"#).await;
@@ -255,7 +255,7 @@ async fn a_denied_output_is_made_again_and_the_third_denial_fails(world: &World)
     assert_eq!(entity(world, "e1").await, r#"{"n":0}"#);
 }
 
-/// A claimed session that waits for leave to call a tool.
+/// A claimed session that waits for permission to call a tool.
 async fn paused(world: &World, worker: &Actor) -> (ClaimedRun, Approval) {
     define_task(world, r#"{"slug":"t","name":"T","agent_slug":"eliza","assigned_to":"ada"}"#).await;
     trigger(world, "t").await;

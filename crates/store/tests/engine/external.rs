@@ -1,4 +1,4 @@
-//! Sessions whose agent's model is run by somebody outside: their holder speaks for the agent.
+//! Sessions whose agent runs outside: their holder writes for the agent.
 
 use sederunt_core::Role;
 use sederunt_core::definitions::Agent;
@@ -6,9 +6,9 @@ use sederunt_core::session::decide::{OpenSession, Transition};
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::strict;
 
+use crate::harness::World;
 use crate::on_both_stores;
 use crate::tasks::{define_task, trigger};
-use crate::world::World;
 
 on_both_stores!(a_session_is_external_when_the_model_of_its_agent_is);
 

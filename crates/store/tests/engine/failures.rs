@@ -1,4 +1,4 @@
-//! What runs leave that fail: one record each, in the commit that fails them, apart from what people think.
+//! Failed runs: one record each, in the commit that fails them, apart from people's feedback.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use sederunt_core::session::decide::PatchSession;
 use sederunt_core::work::Settle;
 use sederunt_core::{Error, Role, SessionId};
 
+use crate::harness::{World, key};
 use crate::on_both_stores;
 use crate::tasks::{complete, define_criteria, define_entity, define_task, fail, take, trigger};
-use crate::world::{World, key};
 
 on_both_stores!(
     every_way_to_fail_leaves_one_record_that_says_by_what,
@@ -188,7 +188,7 @@ async fn what_did_not_fail_leaves_none(world: &World) {
     world.clock.advance(Duration::from_secs(8 * 24 * 3600));
     world.engine.sweep().await.unwrap();
     assert_eq!(world.session(old.id.as_str()).await.head.status, Status::Expired);
-    // Work that is no task's, and talk.
+    // Work without a task, and talk.
     let claim = world.claimed("loose", &worker).await;
     fail(world, &worker, &claim).await;
     assert_eq!(world.session("loose").await.head.status, Status::Failed);
@@ -206,7 +206,7 @@ async fn of_many_who_fail_a_run_at_once_one_leaves_a_record(world: &World) {
         let mut failing = tokio::task::JoinSet::new();
         for n in 0..6u8 {
             let (node, worker, id) = (nodes[usize::from(n % 2)].clone(), worker.clone(), run.id.clone());
-            // Two repeat each other; the others do not know of each other.
+            // Two are retries of each other; the others are independent.
             let key = (n < 2).then(|| key("fail", round)).flatten();
             let key = key.map(|key| sederunt_core::store::IdemKey { scope: [round; 16], ..key });
             let how = Settle::Fail { error: "it broke".into(), retryable: false, reason: None, usage: None };
@@ -261,7 +261,7 @@ async fn failures_move_no_rate_and_teach_nothing(world: &World) {
     world.clock.advance(Duration::from_secs(120));
     let silent = world.engine.silent_feedback().await.unwrap();
     assert_eq!(silent.len(), 1, "only the thumb waits for more");
-    // Nobody said it, so nobody adds to it; but a thumb may belong to it.
+    // No person wrote it, so no person adds to it; but a thumb may refer to it.
     let id = page.items[0].id.clone();
     for actor in [&owner, &worker] {
         let opened = world.engine.open_feedback(actor, &id, Signal::Down, None, None).await;

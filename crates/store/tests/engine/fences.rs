@@ -12,8 +12,8 @@ use sederunt_core::session::Status;
 use sederunt_core::time::Timestamp;
 use sederunt_core::work::{ClaimedRun, Pause, Settle};
 
+use crate::harness::{World, says};
 use crate::on_both_stores;
-use crate::world::{World, says};
 
 on_both_stores!(
     a_lapsed_worker_is_fenced_on_every_verb,
@@ -33,7 +33,7 @@ async fn fenced_on_every_verb(world: &World, who: &Arc<Actor>, id: &str, epoch: 
     let engine = &world.engine;
     let append = Append { epoch: Some(epoch), ..says("agent.message", "late") };
     let beat = engine.heartbeat(who, sid, epoch, None).await.map(drop);
-    // It knows the row as it is: nothing but the fence stands in its way.
+    // It has the current row: only the fence refuses it.
     let late = ClaimedRun { session: before.clone(), epoch, lease_until: Timestamp::default(), again: false };
     let answers = [
         ("append", engine.append(who, sid, append, None).await.map(drop)),
@@ -146,7 +146,7 @@ async fn one_that_is_fenced_takes_no_other_along(world: &World) {
     for n in 0..24 {
         claims.push(world.claimed(&format!("s{n}"), &worker).await);
     }
-    // At once, so that they meet in the same commits.
+    // At once, so that they share commits.
     let beats = claims.iter().enumerate().map(|(n, claim)| {
         let epoch = if n % 3 == 0 { claim.epoch + 1 } else { claim.epoch };
         world.engine.heartbeat(&worker, &claim.session.id, epoch, None)

@@ -1,4 +1,5 @@
-//! Incognito sessions live in memory: what they may take is bounded, and what is deleted or abandoned is given back.
+//! Incognito sessions are in memory: what they may use is bounded, and memory of deleted or abandoned ones is given
+//! back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use sederunt_core::store::{PrivateLimits, Store};
 use sederunt_core::{Actor, Error, Result, Role, SessionId};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
-use crate::world::{World, says, wish};
+use crate::harness::{World, says, wish};
 
 /// Room for a session with one message of [`LONG`], and no second one.
 const LIMITS: PrivateLimits = PrivateLimits {
@@ -31,7 +32,8 @@ async fn world() -> World {
         Ok(SqliteStore::open(options)?)
     };
     let settings = Settings { incognito: LIMITS, ..Settings::default() };
-    World::over(Engine::new(open().unwrap(), hub, settings).with_private(open), clock, None).await
+    let store = open().unwrap();
+    World::over(Engine::new(store.clone(), hub, settings).with_private(open), store, clock, None).await
 }
 
 async fn open(world: &World, actor: &Actor, id: &str) -> Result<()> {
@@ -76,7 +78,7 @@ async fn each_budget_is_refused_by_its_name_and_deletion_frees_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_incognito_session_is_deleted_when_nobody_comes_back_to_it() {
+async fn an_incognito_session_is_deleted_when_no_user_comes_back_to_it() {
     let world = world().await;
     let ann = world.actor(Role::Member, "ann");
     open(&world, &ann, "left").await.unwrap();

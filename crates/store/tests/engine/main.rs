@@ -1,11 +1,11 @@
-//! The engine over real stores: what a caller is promised, told as short stories. Each runs on
-//! SQLite and on PostgreSQL.
+//! The engine over real stores: what a caller is promised, as short stories. Each runs on SQLite and on PostgreSQL.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod approvals;
 mod external;
 mod failures;
 mod fences;
+mod harness;
 mod incognito;
 mod merging;
 mod milestones;
@@ -21,18 +21,17 @@ mod tasks;
 mod teaching;
 mod views;
 mod walk;
-mod world;
 
 /// Makes a test of a story on each store.
 macro_rules! on_both_stores {
     ($($story:ident),+ $(,)?) => {
         mod sqlite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $story() { super::$story(&crate::world::World::sqlite().await).await; })+
+            async fn $story() { super::$story(&crate::harness::World::sqlite().await).await; })+
         }
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $story() { super::$story(&crate::world::World::postgres().await).await; })+
+            async fn $story() { super::$story(&crate::harness::World::postgres().await).await; })+
         }
     };
 }

@@ -11,11 +11,11 @@ use sederunt_core::session::{Session, SessionType, SourceKind};
 use sederunt_core::store::FeedbackDue;
 use sederunt_core::talk::sitting::EndReason;
 use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
-use sederunt_core::talk::{StateFields, Talk};
+use sederunt_core::talk::{StateFields, Talk, TurnRecords};
 use sederunt_core::{Role, SessionId, UserId};
 
+use crate::harness::{World, hold, wish};
 use crate::on_both_stores;
-use crate::world::{World, hold, wish};
 
 on_both_stores!(
     an_open_sitting_of_a_merged_user_belongs_to_whom_they_became,
@@ -47,14 +47,14 @@ impl World {
             change: StateFields::default(),
             buffer: Buffer::default(),
             crisis: 0,
-            records: Vec::new(),
+            records: TurnRecords::default(),
             usage: None,
         };
         self.engine.finish_turn(begun, outcome).await.unwrap();
     }
 
     async fn talk_of(&self, id: &str) -> (Session, Talk) {
-        let found = self.engine.session_store().talk(&self.owner().tenant, &SessionId::stored(id)).await;
+        let found = self.store.talk(&self.owner().tenant, &SessionId::stored(id)).await;
         found.unwrap().expect("it is there")
     }
 
@@ -68,7 +68,7 @@ impl World {
 async fn an_open_sitting_of_a_merged_user_belongs_to_whom_they_became(world: &World) {
     let owner = world.owner();
     world.with_users(["ann", "bob"]).await;
-    // Her own conversation, one that somebody leads for her, one whose turn still runs, and one of somebody else.
+    // Her own conversation, one that another user holds for her, one whose turn still runs, and one of another user.
     let ann = world.actor(Role::Member, "ann");
     let nobody = Operator::owner_of(world.tenant.clone(), SourceKind::Api);
     let begun = world.says(&ann, "hers", None).await;
@@ -88,9 +88,9 @@ async fn an_open_sitting_of_a_merged_user_belongs_to_whom_they_became(world: &Wo
     }
     assert_eq!(world.sits("other").await.1.as_deref(), Some("owner"));
 
-    // Whoever made something of it for the user that is gone looks again.
+    // A caller that decided something for the merged user decides again.
     let close = async |(session, talk): &(Session, Talk)| {
-        world.engine.close_sitting(session, talk, EndReason::Asked, None, None, Vec::new()).await.unwrap()
+        world.engine.close_sitting(session, talk, EndReason::Asked, None).await.unwrap()
     };
     assert!(close(&before).await.is_none());
     assert!(close(&world.talk_of("for her").await).await.is_some());

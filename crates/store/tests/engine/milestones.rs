@@ -1,4 +1,4 @@
-//! What is told of runs as they happen: each move once, by the node that made it, after it was made.
+//! Milestones: each one sent once, by the node that committed it, after the commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use sederunt_core::work::Settle;
 use sederunt_core::work::milestone::{Milestone, MilestoneKind};
 use sederunt_core::{Role, SessionId};
 
+use crate::harness::{World, key, request};
 use crate::on_both_stores;
 use crate::tasks::{complete, define_task, fail, take, trigger};
-use crate::world::{World, key, request};
 
 on_both_stores!(
     each_run_is_told_of_when_it_starts_and_when_it_ends,
@@ -30,7 +30,7 @@ fn listening(engines: &[&Engine]) -> Told {
     told
 }
 
-/// What was told of a session since the last look: names, with how it ended.
+/// The milestones of a session since the last call: names, with the outcome.
 fn of(told: &Told, id: &SessionId) -> Vec<String> {
     let all = told.lock();
     let own = all.iter().filter(|milestone| milestone.session == *id);
@@ -82,7 +82,7 @@ async fn each_run_is_told_of_when_it_starts_and_when_it_ends(world: &World) {
     assert_eq!(of(&told, &parent.id), ["task.session_started", "task.session_failed failed"]);
     let steps = told.lock().iter().filter(|milestone| milestone.is_step).count();
     assert_eq!(steps, 3, "two of the step that failed, one of the step that was called off");
-    // Work that is no task's, and talk, are nobody's business.
+    // Work without a task, and talk, have no milestones.
     let before = told.lock().len();
     let claim = world.claimed("loose", &worker).await;
     complete(world, &worker, &claim, "1").await.unwrap();

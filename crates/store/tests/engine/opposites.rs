@@ -1,4 +1,5 @@
-//! Two people say opposite things at the same instant, each to another node: one word counts, and it counts once.
+//! Two people decide opposite things at the same instant, each on another node: one decision counts, and it counts
+//! once.
 
 use std::collections::HashMap;
 
@@ -13,9 +14,9 @@ use sederunt_core::session::Status;
 use sederunt_core::work::ClaimRequest;
 use sederunt_core::{Actor, Role, SessionId};
 
+use crate::harness::{World, request};
 use crate::on_both_stores;
 use crate::tasks::{complete, define_task, trigger};
-use crate::world::{World, request};
 
 on_both_stores!(opposite_decisions_at_once_have_one_effect);
 
@@ -30,7 +31,7 @@ async fn opposite_decisions_at_once_have_one_effect(world: &World) {
     let mut approved = 0;
     for (batch, pairs) in waiting.chunks(AT_ONCE).enumerate() {
         let decided = pairs.iter().enumerate().map(|(pair, asked)| {
-            // Who says what, and who is asked first, changes from pair to pair.
+            // Who decides what, and which node is asked first, changes from pair to pair.
             let (said, first) = ((batch + pair) % 2, (pair / 2) % 2);
             let decisions = [[Decision::Approve, Decision::Deny], [Decision::Deny, Decision::Approve]][said];
             let mut calls = Vec::new();
@@ -70,7 +71,7 @@ async fn opposite_decisions_at_once_have_one_effect(world: &World) {
     assert_eq!(written.len(), approved);
 }
 
-/// Sessions of a task whose output makes an entity, each waiting for a word on it.
+/// Sessions of a task whose output makes an entity, each waiting for a decision.
 async fn stage(world: &World) -> Vec<Approval> {
     define_task(
         world,
@@ -99,7 +100,7 @@ async fn decide(node: &Engine, actor: &Actor, id: &str, decision: Decision) -> R
     node.decide(actor, id, wish, None).await
 }
 
-/// The record, the session and its log tell of this decision and of no other.
+/// The record, the session and its log hold this decision and no other.
 async fn check(world: &World, asked: &Approval, decision: Decision, decider: &str) {
     let kept = world.engine.approval(&world.owner(), &asked.id).await.unwrap();
     let (state, status) = match decision {

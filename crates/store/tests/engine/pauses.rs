@@ -1,5 +1,5 @@
-//! Turns that wait for somebody's leave, on two nodes: how long they wait, who may go on, and what is left when nobody
-//! does.
+//! Turns that wait for a person's permission, on two nodes: how long they wait, which node continues, and what is
+//! left when none does.
 
 use futures_util::future::join_all;
 use sederunt_core::approval::decide::{Decision, DecisionRequest};
@@ -16,14 +16,14 @@ use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::work::run::Run;
 use sederunt_core::{SessionId, limits};
 
+use crate::harness::{World, hold};
 use crate::on_both_stores;
-use crate::world::{World, hold};
 
 on_both_stores!(
     a_turn_waits_for_leave_as_long_as_it_may_and_no_longer,
     a_message_during_the_wait_has_a_turn_of_its_own,
     opposite_decisions_about_a_call_have_one_effect_and_one_node_goes_on,
-    whoever_is_quicker_decides_stops_or_gives_up,
+    the_quicker_caller_decides_stops_or_gives_up,
     a_decision_outlives_the_node_that_took_it_and_the_one_that_went_on,
 );
 
@@ -150,7 +150,7 @@ async fn opposite_decisions_about_a_call_have_one_effect_and_one_node_goes_on(wo
     }
 }
 
-async fn whoever_is_quicker_decides_stops_or_gives_up(world: &World) {
+async fn the_quicker_caller_decides_stops_or_gives_up(world: &World) {
     let node = world.other_node().await;
     let mut won = [0; 2];
     for round in 0..20 {
@@ -161,7 +161,7 @@ async fn whoever_is_quicker_decides_stops_or_gives_up(world: &World) {
             node.stop(&owner, &begun.session.id, None),
         );
         stopped.unwrap();
-        // Decided first, it was stopped before anybody went on; stopped first, it cannot be decided.
+        // Decided first, it was stopped before a node continued; stopped first, it cannot be decided.
         let expected = if decided.is_ok() { ApprovalState::Approved } else { ApprovalState::Cancelled };
         won[usize::from(decided.is_ok())] += 1;
         assert_eq!(world.state(&approval).await, expected);
@@ -184,7 +184,7 @@ async fn a_decision_outlives_the_node_that_took_it_and_the_one_that_went_on(worl
     let stale = world.engine.pause_turn(&begun, asking()).await.unwrap_err();
     assert_eq!(stale.code(), "fenced");
 
-    // Whoever went on is gone: what was decided is not handed out again.
+    // The node that continued is gone: the decision is not handed out again.
     world.clock.advance(limits::LEASE_DEFAULT);
     assert_eq!(node.sweep().await.unwrap().leases_lost, 1);
     let standing = node.standing(&world.owner(), &begun.session.id).await.unwrap();

@@ -8,9 +8,9 @@ use sederunt_core::session::decide::{OpenSession, Transition};
 use sederunt_core::session::{Session, SessionType, Status};
 use sederunt_core::{Actor, Role, SessionId, limits, strict};
 
+use crate::harness::{World, key, wish};
 use crate::on_both_stores;
 use crate::tasks::{define_entity, define_task, entity, fail, json, take};
-use crate::world::{World, key, wish};
 
 on_both_stores!(
     an_abandoned_draft_is_not_queued_by_its_retry,
@@ -21,7 +21,7 @@ on_both_stores!(
     the_retries_of_a_chain_are_counted_by_the_oldest_session_that_is_left,
     a_deletion_and_a_retry_at_once_both_count,
     a_session_that_takes_over_a_deleted_id_is_not_charged_with_its_retries,
-    a_session_of_a_task_that_nobody_sees_is_not_found,
+    a_session_of_an_unseen_task_is_not_found,
     a_persons_output_waits_for_an_owner,
 );
 
@@ -141,7 +141,7 @@ async fn the_retries_of_a_chain_are_counted_by_the_oldest_session_that_is_left(w
     for n in 3..limits::RETRIES_PER_ORIGIN_MAX {
         let of = [&second, &third, &fourth][n as usize % 3];
         let spare = retried(world, of).await.unwrap();
-        // What came of it may go as well.
+        // The sessions that it led to may be deleted as well.
         world.engine.delete(&owner, &spare).await.unwrap();
     }
     for of in [&second, &third, &fourth] {
@@ -186,7 +186,7 @@ async fn a_session_that_takes_over_a_deleted_id_is_not_charged_with_its_retries(
     assert_eq!(code(retried(world, &first).await), "ok");
 }
 
-async fn a_session_of_a_task_that_nobody_sees_is_not_found(world: &World) {
+async fn a_session_of_an_unseen_task_is_not_found(world: &World) {
     let (owner, ada) = (world.owner(), world.actor(Role::Member, "ada"));
     let task = define_task(world, r#"{"slug":"t","name":"T","agent_slug":"eliza"}"#).await;
     let of =

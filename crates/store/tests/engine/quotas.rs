@@ -9,8 +9,8 @@ use sederunt_core::session::source::Company;
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::{Actor, Engine, Error, Result, Role, SessionId, TenantId};
 
+use crate::harness::{World, says, wish};
 use crate::on_both_stores;
-use crate::world::{World, says, wish};
 
 on_both_stores!(
     sessions_of_a_user_and_of_a_tenant_are_counted,

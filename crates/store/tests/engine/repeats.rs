@@ -10,8 +10,8 @@ use sederunt_core::session::{SessionType, Status};
 use sederunt_core::work::Settle;
 use sederunt_core::{Role, SessionId};
 
+use crate::harness::{World, key, request, says, wish};
 use crate::on_both_stores;
-use crate::world::{World, key, request, says, wish};
 
 on_both_stores!(
     an_append_is_done_once,

@@ -1,5 +1,4 @@
-//! The rights table, cell by cell, against the engine; and the wall between "missing" and
-//! "not yours".
+//! The rights table, cell by cell, against the engine; and that "missing" and "not yours" look the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +10,8 @@ use sederunt_core::session::decide::{OpenSession, PatchSession};
 use sederunt_core::work::Settle;
 use sederunt_core::{Role, SessionId};
 
+use crate::harness::{World, says, wish};
 use crate::on_both_stores;
-use crate::world::{World, says, wish};
 
 on_both_stores!(
     every_cell_of_the_rights_table_holds,
@@ -21,7 +20,7 @@ on_both_stores!(
     a_merged_persons_sessions_become_the_others,
 );
 
-/// How a caller may stand to a session.
+/// The relation of a caller to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stands {
     Stranger,
@@ -29,7 +28,7 @@ enum Stands {
     Holder,
 }
 
-/// Whether a cell of the table reaches a session that the caller stands to like this.
+/// Whether a cell of the table covers a session with this relation.
 fn reaches(right: Right, stands: Stands, tied: bool) -> bool {
     match right {
         Right::No => false,
@@ -100,7 +99,7 @@ async fn attempt(
         };
         world.open(&world.owner(), wish).await;
         let only =
-            sederunt_core::work::ClaimRequest { agent_slugs: vec![id.clone()], ..crate::world::request() };
+            sederunt_core::work::ClaimRequest { agent_slugs: vec![id.clone()], ..crate::harness::request() };
         engine.claim(&actor, only, None).await.unwrap().pop().unwrap().session
     } else {
         world.open(&opener, OpenSession { participants, ..wish(&id, SessionType::Mixed) }).await
@@ -178,7 +177,7 @@ async fn tenants_see_nothing_of_each_other(world: &World) {
     );
     let own = world.engine.open(&rival, wish("same", SessionType::Mixed), None).await.unwrap();
     assert!(own.created);
-    world.engine.tenant_store().index_now().await.unwrap();
+    world.engine.index_now().await.unwrap();
     assert!(world.engine.search(&rival, "secretword", None, 10).await.unwrap().items.is_empty());
     assert!(!world.engine.search(&world.owner(), "secretword", None, 10).await.unwrap().items.is_empty());
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use sederunt_core::SessionId;
 use sederunt_core::engine::{Append, LogStream, StreamItem};
 
+use crate::harness::{World, says};
 use crate::on_both_stores;
-use crate::world::{World, says};
 
 on_both_stores!(
     backlog_and_live_meet_without_gap_or_duplicate,

@@ -6,8 +6,8 @@ use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::work::Settle;
 
+use crate::harness::{World, request, says, wish};
 use crate::on_both_stores;
-use crate::world::{World, request, says, wish};
 
 on_both_stores!(
     a_lost_lease_is_queued_again_and_fails_after_three_attempts,

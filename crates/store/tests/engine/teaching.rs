@@ -16,7 +16,7 @@ use sederunt_core::session::decide::OpenSession;
 use sederunt_core::store::FeedbackDue;
 use sederunt_core::{Error, Role, SessionId};
 
-use crate::world::{World, key, says, wish};
+use crate::harness::{World, key, says, wish};
 
 crate::on_both_stores! {
     a_thumb_with_words_becomes_a_lesson_that_is_found,
@@ -141,11 +141,11 @@ async fn each_message_puts_the_end_off_and_silence_is_the_end(world: &World) {
         };
         assert!(session.expires_at >= last.plus(seconds(40)));
         last = session.expires_at;
-        // What was refused puts nothing off.
+        // A refused message does not postpone the end.
         assert!(matches!(world.add(&owner, &session.id, " ").await, AdditionOutcome::Invalid { .. }));
         assert_eq!(world.engine.feedback_session(&owner, &session.id).await.unwrap().expires_at, last);
     }
-    // Whoever took it for silent before the last message does not close it.
+    // A caller that saw it as silent before the last message does not close it.
     assert!(conclude(&world.engine, &owner, &session.id, Reason::Silence).await.is_none());
     assert!(world.engine.feedback_session(&owner, &session.id).await.unwrap().is_open());
     world.clock.advance(seconds(61));

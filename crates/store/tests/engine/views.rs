@@ -18,22 +18,22 @@ use sederunt_core::work::run::{Resume, Run};
 use sederunt_core::work::{ClaimedRun, Pause, Settle};
 use sederunt_core::{Actor, Role, SessionId, limits, strict};
 
+use crate::harness::{World, wish};
 use crate::on_both_stores;
 use crate::tasks::{complete, json, take};
-use crate::world::{World, wish};
 
 on_both_stores!(
     a_run_that_asks_by_a_view_goes_on_with_the_answer,
     a_run_that_was_answered_before_it_paused_goes_on_at_once,
     the_same_publication_again_gives_the_same_link,
-    whoever_lost_the_claim_publishes_nothing,
+    a_worker_that_lost_the_claim_publishes_nothing,
     a_respondent_answers_once_and_the_same_again_changes_nothing,
     two_answers_at_once_resume_a_run_once,
     the_same_answer_from_two_nodes_at_once_is_one,
     of_answers_that_come_at_once_none_is_lost,
     answers_that_come_late_are_handed_on_oldest_first_and_once,
     answers_are_handed_again_until_a_run_that_had_them_settles,
-    an_answer_that_nobody_will_give_is_denied,
+    a_question_that_gets_no_answer_is_denied,
     a_lead_becomes_an_entity_and_is_found_again,
     a_link_opens_its_view_and_nothing_of_the_session,
     a_view_closes_with_its_session_and_goes_with_it,
@@ -167,7 +167,7 @@ async fn the_same_publication_again_gives_the_same_link(world: &World) {
     assert_eq!(page.items.len(), 1);
 }
 
-async fn whoever_lost_the_claim_publishes_nothing(world: &World) {
+async fn a_worker_that_lost_the_claim_publishes_nothing(world: &World) {
     let (worker, other) = (world.worker("w"), world.worker("other"));
     let claim = world.claimed("s", &worker).await;
     for (actor, epoch) in [(&other, claim.epoch), (&worker, claim.epoch + 1)] {
@@ -338,7 +338,7 @@ async fn answers_are_handed_again_until_a_run_that_had_them_settles(world: &Worl
     assert_eq!(late.unwrap_err().code(), "fenced");
 }
 
-async fn an_answer_that_nobody_will_give_is_denied(world: &World) {
+async fn a_question_that_gets_no_answer_is_denied(world: &World) {
     let (worker, _, published) = waiting(world, ViewAudience::None).await;
     let query = ApprovalQuery { state: Some(ApprovalState::Pending), limit: 1, ..ApprovalQuery::default() };
     let asked = world.engine.approvals(&world.owner(), false, query).await.unwrap().items.pop().unwrap();
@@ -437,8 +437,7 @@ async fn a_link_opens_its_view_and_nothing_of_the_session(world: &World) {
     assert_eq!(again.unwrap_err().code(), "already_answered");
     assert!(submit(world, &holder, "v", "z").await.unwrap().cookie.is_some(), "another one is another one");
 
-    let link =
-        world.engine.session_store().share_by_hash(sederunt_core::people::SecretHash::of(&published.token));
+    let link = world.store.share_by_hash(sederunt_core::people::SecretHash::of(&published.token));
     let link = link.await.unwrap().unwrap();
     world.engine.revoke_share(&world.owner(), &link.id).await.unwrap();
     let revoked = world.engine.authenticate(Credential::Share(&published.token), None).await;
@@ -450,7 +449,7 @@ async fn a_view_closes_with_its_session_and_goes_with_it(world: &World) {
     let claim = world.claimed("s", &worker).await;
     publish(world, &worker, &claim, "v", ViewAudience::Member).await;
     let mut brief = form(ViewAudience::None);
-    let now = world.engine.tenant_store().now().await.unwrap();
+    let now = world.engine.now().await.unwrap();
     for end in [now, now.plus(Duration::from_secs(400 * 24 * 3600))] {
         brief.publish_config.expires_at = Some(end);
         let refused =

@@ -1,6 +1,5 @@
-//! A random walk of callers who may little: members, a guest, a worker and holders of share links call whatever they
-//! like, in any order, and after every call the world is looked at with an owner's eyes. The oracles here are written
-//! apart from the rules that they watch over.
+//! A random walk: members, a guest, a worker and holders of share links, who have few rights, make any calls in any
+//! order, and after every call an owner checks the tenant. The oracles share no code with the rules that they check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write as _};
@@ -22,13 +21,13 @@ use sederunt_core::store::{Change, Record};
 use sederunt_core::work::{ClaimRequest, ClaimedRun, Settle};
 use sederunt_core::{Role, SessionId, Timestamp, UserId, strict};
 
-use crate::world::{World, request, says, wish};
+use crate::harness::{World, request, says, wish};
 
 /// Walks, and calls of each: a few seconds on a slow machine.
 const WALKS: u64 = 6;
 const CALLS: usize = 250;
 
-/// Sessions that are there from the beginning, each with a word that only its readers may ever be told.
+/// Sessions that exist from the beginning, each with a word that only its readers may see.
 const ROOMS: [(&str, &str, &[&str]); 4] = [
     ("room-ada", "ada", &[]),
     ("room-mallory", "mallory", &[]),
@@ -41,7 +40,7 @@ const WAYS: usize = 26;
 const CLAIM: usize = 19;
 const SETTLE: usize = 20;
 
-/// What ada is remembered by.
+/// A word in a memory of ada.
 const REMEMBERED: &str = "keeps bees";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,15 +79,15 @@ struct Walk {
     dice: Dice,
     callers: Vec<Arc<Actor>>,
     claims: Vec<ClaimedRun>,
-    /// Those of them that nobody has settled yet, as far as the walk knows.
+    /// Those of them that were not settled yet, as far as the walk knows.
     unsettled: Vec<ClaimedRun>,
-    /// Sessions in which a room's word stands.
+    /// Sessions whose log holds a room's word.
     carriers: BTreeMap<&'static str, BTreeSet<SessionId>>,
     /// What each run may write, as an owner had granted it when the run was started: ids, and the type `made`.
     granted: BTreeMap<SessionId, BTreeSet<String>>,
     /// What owners grant each task now.
     grants: BTreeMap<String, BTreeSet<String>>,
-    /// The task that somebody has defined last.
+    /// The task that was defined last.
     defined_last: Option<String>,
     story: String,
 }
@@ -104,7 +103,7 @@ struct Told {
     made: Option<SessionId>,
 }
 
-/// What stands in the store that a walk may not change by itself.
+/// What is in the store that a walk may not change by itself.
 struct Seen {
     pending: BTreeSet<SessionId>,
     entities: BTreeMap<String, u64>,
@@ -426,15 +425,11 @@ impl Walk {
                 let user = [None, Some("ada")][self.dice.roll(2)];
                 let thread = [None, Some(&id)][self.dice.roll(2)];
                 let act = if n.is_multiple_of(2) { MemoryAct::Read } else { MemoryAct::Forget };
-                let answer = match engine
-                    .memory_scope(actor, thread, user, act)
-                    .await
-                    .and_then(sederunt_core::engine::MemoryScope::owner)
-                {
-                    Ok(owner) if act == MemoryAct::Read => {
-                        text(engine.memories(actor, &owner, MemoryKind::Fact, None, 100).await)
+                let answer = match engine.memory_scope(actor, thread, user, act).await {
+                    Ok(scope) if act == MemoryAct::Read => {
+                        text(engine.memories(&scope, MemoryKind::Fact, None, 100).await)
                     }
-                    Ok(owner) => text(engine.forget(actor, &owner, MemoryKind::Fact, "fact-of-ada").await),
+                    Ok(scope) => text(engine.forget(&scope, MemoryKind::Fact, "fact-of-ada").await),
                     Err(error) => text(Err::<(), _>(error)),
                 };
                 told("memory", on, answer)
@@ -539,7 +534,7 @@ impl Walk {
 
     async fn check_memory(&self, actor: &Actor, told: &Told) {
         assert!(!told.answer.contains(REMEMBERED), "{} read ada's memory:\n{}", name(actor), self.story);
-        let kept = self.world.engine.session_store().memory(&actor.tenant, "fact-of-ada").await.unwrap();
+        let kept = self.world.store.memory(&actor.tenant, "fact-of-ada").await.unwrap();
         assert!(kept.is_some(), "{} forgot what ada is remembered by:\n{}", name(actor), self.story);
     }
 }
@@ -548,7 +543,7 @@ fn name(actor: &Actor) -> String {
     format!("{:?} {:?}", actor.role, actor.user)
 }
 
-/// An answer as its caller is told it, and the session that it made.
+/// An answer as its caller receives it, and the session that it made.
 struct Answered {
     text: String,
     made: Option<SessionId>,
@@ -598,5 +593,5 @@ async fn remember(world: &World, user: &str, text: &str) {
         dormant_at: None,
     };
     let change = Change::new(world.owner().tenant.clone()).record(Record::PutMemory(Box::new(memory)));
-    world.engine.session_store().commit(change).await.unwrap();
+    world.store.commit(change).await.unwrap();
 }

@@ -23,6 +23,7 @@ use crate::script::{Command, IDS, SESSION_TYPES, TARGETS, TYPES, Who};
 
 pub struct Drive {
     engine: Engine,
+    store: Arc<dyn Store>,
     clock: Arc<SystemClock>,
     runs: AtomicU64,
     effects: AtomicU64,
@@ -32,8 +33,8 @@ type Outcome = Result<(), TestCaseError>;
 
 impl Drive {
     pub fn new(store: Arc<dyn Store>, hub: Arc<Hub>, clock: Arc<SystemClock>) -> Self {
-        let engine = Engine::new(store, hub, Settings::default());
-        Self { engine, clock, runs: AtomicU64::new(0), effects: AtomicU64::new(0) }
+        let engine = Engine::new(store.clone(), hub, Settings::default());
+        Self { engine, store, clock, runs: AtomicU64::new(0), effects: AtomicU64::new(0) }
     }
 
     /// Commands that succeeded, over all scripts.
@@ -44,7 +45,7 @@ impl Drive {
     pub async fn run(&self, script: &[Command]) -> Outcome {
         let tenant = TenantId::stored(format!("model-{}", self.runs.fetch_add(1, Ordering::Relaxed)));
         let audit = Audit { actor: "test".into(), action: "tenant.create", target: tenant.to_string() };
-        self.engine.tenant_store().create_tenant(&tenant, audit).await.unwrap();
+        self.store.create_tenant(&tenant, audit).await.unwrap();
         let mut model = Model::default();
         for (n, command) in script.iter().enumerate() {
             let at = |what: &str| format!("{what} of command {n}: {command:?}");
@@ -67,7 +68,7 @@ impl Drive {
                 .await
                 .map_err(|why| TestCaseError::fail(format!("{why}, after {command:?}")))?;
         }
-        self.engine.tenant_store().delete_tenant(&tenant).await.unwrap();
+        self.store.delete_tenant(&tenant).await.unwrap();
         Ok(())
     }
 
@@ -220,7 +221,7 @@ impl Drive {
                 Ok(Vec::new())
             }
             Command::Sweep => {
-                // Twice: what a first round moved on may be due for silence in the same breath.
+                // Twice: a session that the first round moved may be due for silence at the same time.
                 engine.sweep().await?;
                 engine.sweep().await.map(|_| Vec::new())
             }

@@ -1,5 +1,4 @@
-//! The rules once more, as plainly as they can be said: maps, vectors and `if`s. No clock, no
-//! store, no code of the engine.
+//! The rules once more, as plainly as possible: maps, vectors and `if`s. No clock, no store, no code of the engine.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +36,7 @@ pub struct Model {
     births: u64,
 }
 
-/// What a command answered: `ok` or an error code, and what else is compared.
+/// The answer of a command: `ok` or an error code, and what else is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub code: &'static str,
@@ -61,8 +60,8 @@ fn live(status: &str) -> bool {
     matches!(status, "pending" | "running" | "waiting_human" | "awaiting_tool")
 }
 
-/// What a caller who must hold a claim is told of a session that does not exist: a worker learns no more than of one that
-/// it does not hold.
+/// The error for a caller that must hold a claim, on a session that does not exist: a worker learns no more than of
+/// one that it does not hold.
 fn unclaimed(who: Who) -> &'static str {
     if is_worker(who) { "fenced" } else { "not_found" }
 }
@@ -157,7 +156,7 @@ impl Model {
             Command::Stop { who, id } => self.stop(*who, &name(*id)),
             Command::Retry { who, id } => match self.rows.get(&name(*id)) {
                 Some(row) if row.sees(*who) => {
-                    // Without a task, what no worker has had is an owner's to queue.
+                    // Without a task, an owner may queue a session that no worker has had.
                     if is_worker(*who) || *who == Who::Guest || (*who != Who::Owner && row.epoch == 0) {
                         no("denied")
                     } else if matches!(row.status, "failed" | "expired" | "abandoned") {

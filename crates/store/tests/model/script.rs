@@ -1,4 +1,4 @@
-//! The commands, and how they are drawn. Few ids and few callers, so that they meet.
+//! The commands, and how they are drawn: few ids and few callers, so that they collide.
 
 use proptest::prelude::*;
 

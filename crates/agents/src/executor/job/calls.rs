@@ -5,15 +5,15 @@ use sederunt_core::work::run::Resume;
 use sederunt_core::work::{Pause, Settle};
 
 use super::ends::with_usage;
-use super::people::{self, Asked};
-use super::{Halt, Job, Step, Work};
-use crate::steps::calls::{Answer, Came, is_about};
-use crate::steps::past::Open;
+use super::people::{self, PeopleRequest};
+use super::{Job, RunHalt, RunResult, RunState};
+use crate::steps::calls::{CallAnswer, CallOutcome, is_about};
+use crate::steps::replay::OpenCall;
 
 impl Job {
     /// Handles the calls that the log leaves open: one that a person decided on is carried out or refused as decided,
     /// one that was begun has an unknown outcome, and any other is made now.
-    pub(super) async fn close_open(&self, work: &mut Work, open: Vec<Open>) -> Step<()> {
+    pub(super) async fn close_open(&self, work: &mut RunState, open: Vec<OpenCall>) -> RunResult<()> {
         // A decision is about one call, even if a model has given two of them the same id.
         let mut resume = work.brief.run.resume.clone();
         for open in open {
@@ -31,48 +31,48 @@ impl Job {
     }
 
     /// Makes a call, or parks the run until a person has decided on it.
-    pub(super) async fn call(&self, work: &mut Work, open: &Open) -> Step<()> {
+    pub(super) async fn call(&self, work: &mut RunState, open: &OpenCall) -> RunResult<()> {
         if let Some(flaw) = &open.flaw {
-            return self.answer(work, open, Answer::error(flaw.clone(), "bad_arguments")).await;
+            return self.answer(work, open, CallAnswer::error(flaw.clone(), "bad_arguments")).await;
         }
         let question = match people::asked(work, &open.call)? {
             None => None,
-            Some(Asked::Question(question)) => Some(question),
-            Some(Asked::Feedback(feedback)) => match self.publish(work, open, *feedback).await? {
-                people::Came::Question(question) => Some(question),
-                people::Came::Answer(answer) => return self.answer(work, open, answer).await,
+            Some(PeopleRequest::Question(question)) => Some(question),
+            Some(PeopleRequest::Feedback(feedback)) => match self.publish(work, open, *feedback).await? {
+                people::PublishOutcome::Question(question) => Some(question),
+                people::PublishOutcome::Answer(answer) => return self.answer(work, open, answer).await,
             },
-            Some(Asked::Unfit(why)) => {
-                return self.answer(work, open, Answer::error(why, "invalid_arguments")).await;
+            Some(PeopleRequest::Unfit(why)) => {
+                return self.answer(work, open, CallAnswer::error(why, "invalid_arguments")).await;
             }
         };
         if let Some(question) = question {
             let how = Settle::Yield { pause: Pause::Human { question: Some(question) }, usage: None };
-            return Err(Halt::Settle(with_usage(how, work)));
+            return Err(RunHalt::Settle(with_usage(how, work)));
         }
         let came = self.calls(work).make(open, false).await?;
         self.take(work, came)
     }
 
-    async fn answer(&self, work: &mut Work, open: &Open, answer: Answer<'_>) -> Step<()> {
+    async fn answer(&self, work: &mut RunState, open: &OpenCall, answer: CallAnswer<'_>) -> RunResult<()> {
         let came = self.calls(work).answer(&open.call, answer, false).await?;
         self.take(work, came)
     }
 
     /// Adds the outcome of a call to the transcript.
-    fn take(&self, work: &mut Work, came: Came) -> Step<()> {
+    fn take(&self, work: &mut RunState, came: CallOutcome) -> RunResult<()> {
         match came {
-            Came::Answered(result) => work.messages.push(result),
-            Came::NeedsLeave { staged, .. } => {
+            CallOutcome::Answered(result) => work.messages.push(result),
+            CallOutcome::NeedsLeave { staged, .. } => {
                 let how = Settle::Yield { pause: Pause::Tool { call: Some(staged) }, usage: None };
-                return Err(Halt::Settle(with_usage(how, work)));
+                return Err(RunHalt::Settle(with_usage(how, work)));
             }
         }
         Ok(())
     }
 
     /// Whether a decision is about this call. An answer goes to the call that asked for it.
-    fn decides(&self, work: &Work, resume: &Resume, open: &Open) -> bool {
+    fn decides(&self, work: &RunState, resume: &Resume, open: &OpenCall) -> bool {
         match (&resume.tool_call, &resume.view_id) {
             (Some(_), _) => is_about(resume, &open.call),
             (None, Some(view)) => *view == self.view_id(work, open),
@@ -81,19 +81,24 @@ impl Job {
     }
 
     /// The id of the view that a call publishes: the same on every worker.
-    fn view_id(&self, work: &Work, open: &Open) -> String {
+    fn view_id(&self, work: &RunState, open: &OpenCall) -> String {
         self.calls(work).idempotency_key(open)
     }
 
-    async fn publish(&self, work: &Work, open: &Open, feedback: people::Feedback) -> Step<people::Came> {
-        let (hand, id) = (&self.hand, self.view_id(work, open));
-        let people::Feedback { view, blocking } = feedback;
+    async fn publish(
+        &self,
+        work: &RunState,
+        open: &OpenCall,
+        feedback: people::FeedbackForm,
+    ) -> RunResult<people::PublishOutcome> {
+        let (claim, id) = (&self.claim, self.view_id(work, open));
+        let people::FeedbackForm { view, blocking } = feedback;
         let published =
-            hand.engine.publish(&hand.actor, &hand.session, hand.epoch, Some(&id), view, None).await;
+            claim.engine.publish(&claim.actor, &claim.session, claim.epoch, Some(&id), view, None).await;
         match published {
-            Ok(published) => Ok(people::came(&published, blocking, &self.base_url)?),
+            Ok(published) => Ok(people::published(&published, blocking, &self.base_url)?),
             Err(error @ (Error::Invalid { .. } | Error::TooLarge { .. })) => {
-                Ok(people::Came::Answer(Answer::error(error.to_string(), "invalid_arguments")))
+                Ok(people::PublishOutcome::Answer(CallAnswer::error(error.to_string(), "invalid_arguments")))
             }
             Err(error) => Err(error.into()),
         }

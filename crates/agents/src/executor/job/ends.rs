@@ -5,21 +5,21 @@ use sederunt_core::json::Json;
 use sederunt_core::work::Settle;
 use serde_json::json;
 
-use super::Work;
+use super::RunState;
 use crate::limits::STEPS_MAX;
-use crate::steps::past::Spent;
+use crate::steps::replay::SpentUsage;
 
 /// The usage of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Tally {
+pub(super) struct UsageTally {
     /// The name of the model that used it.
     pub model: String,
     /// The usage before this run: a settlement reports only what is new.
-    pub before: Spent,
-    pub now: Spent,
+    pub before: SpentUsage,
+    pub now: SpentUsage,
 }
 
-impl Tally {
+impl UsageTally {
     /// Adds the usage to a settlement that has none.
     pub(super) fn beside(&self, mut how: Settle) -> Settle {
         let (Settle::Complete { usage, .. } | Settle::Fail { usage, .. } | Settle::Yield { usage, .. }) =
@@ -63,7 +63,7 @@ pub(super) fn stopped() -> Settle {
     fail("stopped", "the session was asked to stop", false, None)
 }
 
-pub(super) fn fail(reason: &str, error: &str, retryable: bool, work: Option<&Work>) -> Settle {
+pub(super) fn fail(reason: &str, error: &str, retryable: bool, work: Option<&RunState>) -> Settle {
     let error: String =
         error.replace('\0', "\u{fffd}").chars().take(sederunt_core::limits::SENTENCE_CHARS_MAX).collect();
     let how = Settle::Fail { error, retryable, reason: Some(reason.to_owned()), usage: None };
@@ -74,6 +74,6 @@ pub(super) fn fail(reason: &str, error: &str, retryable: bool, work: Option<&Wor
 }
 
 /// Adds the usage of this run to its settlement.
-pub(super) fn with_usage(how: Settle, work: &Work) -> Settle {
+pub(super) fn with_usage(how: Settle, work: &RunState) -> Settle {
     work.tally.beside(how)
 }

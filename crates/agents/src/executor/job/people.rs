@@ -10,9 +10,9 @@ use sederunt_core::view::{PublishConfig, ViewAudience, ViewQuestion};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Work;
+use super::RunState;
 use crate::model::{ToolCall, ToolSpec};
-use crate::steps::calls::Answer;
+use crate::steps::calls::CallAnswer;
 
 pub(super) const REQUEST_INPUT: &str = "request_input";
 pub(super) const REQUEST_FEEDBACK: &str = "request_feedback";
@@ -39,15 +39,15 @@ pub(super) fn builtin(name: &str) -> Option<ToolSpec> {
 }
 
 /// What a call asks of people.
-pub(super) enum Asked {
+pub(super) enum PeopleRequest {
     Question(Json),
-    Feedback(Box<Feedback>),
+    Feedback(Box<FeedbackForm>),
     /// The call is invalid; the model is told what is wrong with it.
     Unfit(String),
 }
 
 /// A view to be published.
-pub(super) struct Feedback {
+pub(super) struct FeedbackForm {
     pub view: View,
     pub blocking: bool,
 }
@@ -69,15 +69,15 @@ const fn yes() -> bool {
 }
 
 /// What a call asks of people, if it is such a call and the agent may make it.
-pub(super) fn asked(work: &Work, call: &ToolCall) -> Result<Option<Asked>, Error> {
+pub(super) fn asked(work: &RunState, call: &ToolCall) -> Result<Option<PeopleRequest>, Error> {
     if !work.specs.iter().any(|spec| spec.name == call.name) {
         return Ok(None);
     }
     Ok(match call.name.as_str() {
-        REQUEST_INPUT => Some(Asked::Question(question(call)?)),
+        REQUEST_INPUT => Some(PeopleRequest::Question(question(call)?)),
         REQUEST_FEEDBACK => Some(match feedback(call) {
-            Ok(feedback) => Asked::Feedback(Box::new(feedback)),
-            Err(error) => Asked::Unfit(error.to_string()),
+            Ok(feedback) => PeopleRequest::Feedback(Box::new(feedback)),
+            Err(error) => PeopleRequest::Unfit(error.to_string()),
         }),
         _ => None,
     })
@@ -98,26 +98,30 @@ fn question(call: &ToolCall) -> Result<Json, Error> {
     Ok(Json::object(question.iter().map(|(key, value)| (*key, value))))
 }
 
-fn feedback(call: &ToolCall) -> Result<Feedback, Error> {
+fn feedback(call: &ToolCall) -> Result<FeedbackForm, Error> {
     let FeedbackArgs { title, description, questions, blocking, gate } = strict::read(call.args.as_str())?;
     let publish_config = PublishConfig { gate, expires_at: None };
     let view = View { title, description, questions, publish_config, session_id: None };
     view.check()?;
-    Ok(Feedback { view, blocking })
+    Ok(FeedbackForm { view, blocking })
 }
 
 /// The effect of publishing a view: a question to wait for, or a result with the link to go on with.
-pub(super) enum Came {
+pub(super) enum PublishOutcome {
     Question(Json),
-    Answer(Answer<'static>),
+    Answer(CallAnswer<'static>),
 }
 
-pub(super) fn came(published: &PublishedView, blocking: bool, base_url: &str) -> Result<Came, Error> {
+pub(super) fn published(
+    published: &PublishedView,
+    blocking: bool,
+    base_url: &str,
+) -> Result<PublishOutcome, Error> {
     // The question and the result are stored and enter prompts, so they hold the address without the token that opens
     // the view to strangers. Callers who may decide on the question or read the view are shown the whole link.
     let url = published.address(base_url);
     if blocking {
-        return Ok(Came::Question(Json::of(&json!({
+        return Ok(PublishOutcome::Question(Json::of(&json!({
             "text": published.view.value.title, "view_id": &*published.view.id, "url": url,
         }))?));
     }
@@ -125,5 +129,5 @@ pub(super) fn came(published: &PublishedView, blocking: bool, base_url: &str) ->
         "The form is published at {url} and its owner can hand the link on. Do not wait: answers are given to later \
          runs of this session."
     );
-    Ok(Came::Answer(Answer { content, is_error: false, outcome: None }))
+    Ok(PublishOutcome::Answer(CallAnswer { content, is_error: false, outcome: None }))
 }

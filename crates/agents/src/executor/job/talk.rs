@@ -8,17 +8,17 @@ use tokio::sync::mpsc;
 
 use super::super::kit::context_budget;
 use super::ends::fail;
-use super::{Halt, Job, Step, Work};
+use super::{Job, RunHalt, RunResult, RunState};
 use crate::context::{self, Input, Turn};
-use crate::model::{Delta, Reply};
+use crate::model::{Delta, ModelReply};
 
 impl Job {
-    pub(super) async fn ask(&self, work: &mut Work) -> Step<Reply> {
+    pub(super) async fn ask(&self, work: &mut RunState) -> RunResult<ModelReply> {
         let input = self.input(work);
         let agent = work.brief.agent.as_ref().map(|agent| &agent.value);
         let budget = context_budget(agent.and_then(|agent| agent.limits.context_tokens));
         let built = context::build(&input, budget)
-            .map_err(|error| Halt::Settle(fail("context_too_long", &error.to_string(), false, None)))?;
+            .map_err(|error| RunHalt::Settle(fail("context_too_long", &error.to_string(), false, None)))?;
         self.trace.lock().said.clear();
         let (said, mut heard) = mpsc::unbounded_channel::<String>();
         let speaking = async {
@@ -42,9 +42,9 @@ impl Job {
                 // If this fails, only current readers miss the piece; the message itself reaches them through the
                 // log.
                 let _ = self
-                    .hand
+                    .claim
                     .engine
-                    .delta(&self.hand.actor, &self.hand.session, self.hand.epoch, &text)
+                    .delta(&self.claim.actor, &self.claim.session, self.claim.epoch, &text)
                     .await;
             }
         };
@@ -52,11 +52,11 @@ impl Job {
         match reply {
             Ok(reply) => {
                 let usage = self.kit.prices.cost(&work.tally.model, reply.usage);
-                Ok(Reply { usage, ..reply })
+                Ok(ModelReply { usage, ..reply })
             }
             Err(error) => {
                 let how = fail(error.code(), &error.to_string(), error.retryable(), Some(work));
-                Err(Halt::Settle(how))
+                Err(RunHalt::Settle(how))
             }
         }
     }
@@ -72,8 +72,8 @@ impl Job {
         [&self.task(brief), input].join("\n")
     }
 
-    fn input(&self, work: &Work) -> Input {
-        let Work { brief, lessons, answers, specs, messages, .. } = work;
+    fn input(&self, work: &RunState) -> Input {
+        let RunState { brief, lessons, answers, specs, messages, .. } = work;
         let details = &self.claimed.session.details;
         let agent = brief.agent.as_ref().map(|agent| &agent.value);
         let structured = brief

@@ -19,18 +19,22 @@ pub use talk::from_memory;
 use futures_util::future::BoxFuture;
 use sederunt_core::json::Json;
 
-use super::{Delta, Error, Heard, Message, Model, Reply, Request, Stop, ToolCall, Usage};
+use super::{Delta, DeltaSink, Error, Message, Model, ModelReply, Request, StopReason, ToolCall, Usage};
 use crate::context::{estimate, untrusted};
 
 /// Characters of a tool's result that are repeated.
 const REPORT_CHARS_MAX: usize = 300;
 
-/// The talker.
+/// The rule-based model.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Eliza;
 
 impl Model for Eliza {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>> {
+    fn run<'a>(
+        &'a self,
+        request: &'a Request,
+        heard: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, Error>> {
         Box::pin(async move {
             let (text, calls) = answer(request);
             for word in text.split_inclusive(' ') {
@@ -42,8 +46,8 @@ impl Model for Eliza {
                 output_tokens: estimate::tokens(&text) as u64,
                 ..Usage::default()
             };
-            let stop = if calls.is_empty() { Stop::End } else { Stop::Calls };
-            Ok(Reply { text, thinking: String::new(), calls, bad_calls: Vec::new(), usage, stop })
+            let stop = if calls.is_empty() { StopReason::End } else { StopReason::Calls };
+            Ok(ModelReply { text, thinking: String::new(), calls, bad_calls: Vec::new(), usage, stop })
         })
     }
 }
@@ -88,7 +92,7 @@ mod tests {
     use super::super::ToolSpec;
     use super::*;
 
-    async fn ask(request: &Request) -> (Reply, Vec<Delta>) {
+    async fn ask(request: &Request) -> (ModelReply, Vec<Delta>) {
         let mut deltas = Vec::new();
         let reply = Eliza.run(request, &mut |delta| deltas.push(delta)).await.unwrap();
         (reply, deltas)
@@ -111,7 +115,7 @@ mod tests {
         assert!(deltas.len() > 2);
         assert_eq!(heard, reply.text);
         assert_eq!(ask(&request).await, (reply.clone(), deltas));
-        assert_eq!(reply.stop, Stop::End);
+        assert_eq!(reply.stop, StopReason::End);
         assert!(reply.usage.input_tokens > 0 && reply.usage.output_tokens > 0);
     }
 
@@ -134,13 +138,17 @@ mod tests {
             let (reply, _) = ask(&with_tool(text)).await;
             let args = reply.calls.first().map(|call| call.args.as_str());
             assert_eq!(args, expected, "{text}");
-            assert_eq!(reply.stop, if expected.is_some() { Stop::Calls } else { Stop::End }, "{text}");
+            assert_eq!(
+                reply.stop,
+                if expected.is_some() { StopReason::Calls } else { StopReason::End },
+                "{text}"
+            );
         }
         let mut request = with_tool("use add");
         request.messages.push(Message::ToolResult {
             call_id: "call_0_0".to_owned(),
             name: "add".to_owned(),
-            content: untrusted::block(untrusted::Kind::ToolResult, "42"),
+            content: untrusted::block(untrusted::BlockKind::ToolResult, "42"),
             is_error: false,
         });
         assert_eq!(ask(&request).await.0.text, "add answered: 42");

@@ -1,4 +1,4 @@
-//! What the talker says. A keyword with a higher rank wins; its rules are tried in order, and the last one of each
+//! What the rule-based model says. A keyword with a higher rank wins; its rules are tried in order, and the last one of each
 //! fits every clause with the word.
 
 pub struct Keyword {

@@ -73,7 +73,7 @@ async fn a_call_that_differs_from_what_was_agreed_is_refused() {
         guard: Guard::seen(&session),
         writes: [Write::Update(Box::new(update))].into_iter().collect(),
     };
-    world.engine.session_store().commit(Change::new(world.owner.tenant.clone()).part(part)).await.unwrap();
+    world.store.commit(Change::new(world.owner.tenant.clone()).part(part)).await.unwrap();
 
     world.work().await;
     assert!(server.asked().is_empty(), "nothing is done that nobody agreed to");
@@ -216,7 +216,7 @@ async fn a_run_that_dies_after_publishing_publishes_nothing_twice() {
         guard: Guard::seen(&session),
         writes: [Write::Update(Box::new(update))].into_iter().collect(),
     };
-    world.engine.session_store().commit(Change::new(world.owner.tenant.clone()).part(part)).await.unwrap();
+    world.store.commit(Change::new(world.owner.tenant.clone()).part(part)).await.unwrap();
     world.work().await;
     assert_eq!(world.session(&id).await.head.status, Status::WaitingHuman);
     assert!(Run::of(&world.session(&id).await).approval_id.is_some());

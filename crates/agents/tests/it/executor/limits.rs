@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sederunt_agents::model::{BadCall, Delta, Heard, Model, Request, Stop, ToolCall};
+use sederunt_agents::model::{BadCall, Delta, DeltaSink, Model, Request, StopReason, ToolCall};
 use sederunt_core::definitions::{Agent, Task};
 use sederunt_core::json::Json;
 use sederunt_core::session::Status;
@@ -114,7 +114,7 @@ struct Clumsy {
 const WHY: &str = "bad_arguments: the arguments of `send` are JSON, but no object";
 
 impl Model for Clumsy {
-    fn run<'a>(&'a self, request: &'a Request, _: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, request: &'a Request, _: DeltaSink<'a>) -> Saying<'a> {
         Box::pin(async move {
             let told = request.messages.last().is_some_and(|last| last.text().contains(WHY));
             if self.erred.swap(true, Ordering::Relaxed) {
@@ -127,7 +127,7 @@ impl Model for Clumsy {
             let mut reply = spoken("");
             reply.calls.push(call);
             reply.bad_calls.push(BadCall { place: 0, why: WHY.to_owned() });
-            reply.stop = Stop::Calls;
+            reply.stop = StopReason::Calls;
             Ok(reply)
         })
     }
@@ -164,7 +164,7 @@ struct Babbler {
 }
 
 impl Model for Babbler {
-    fn run<'a>(&'a self, _: &'a Request, heard: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, _: &'a Request, heard: DeltaSink<'a>) -> Saying<'a> {
         heard(Delta::Text("Once upon".to_owned()));
         heard(Delta::Text(" a time".to_owned()));
         self.spoke.store(true, Ordering::Relaxed);

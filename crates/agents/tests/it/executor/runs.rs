@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sederunt_agents::model::{Delta, Heard, Model, Request};
+use sederunt_agents::model::{Delta, DeltaSink, Model, Request};
 use sederunt_core::definitions::{Entity, Task};
 use sederunt_core::engine::StreamItem;
 use sederunt_core::session::Status;
@@ -93,7 +93,7 @@ struct Slow {
 }
 
 impl Model for Slow {
-    fn run<'a>(&'a self, _: &'a Request, heard: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, _: &'a Request, heard: DeltaSink<'a>) -> Saying<'a> {
         Box::pin(async move {
             heard(Delta::Text("One, ".to_owned()));
             self.go_on.notified().await;

@@ -9,7 +9,7 @@ use sederunt_agents::executor::kit::Means;
 use sederunt_agents::executor::{Executor, Kit, Settings};
 use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::model::scripted::Scripted;
-use sederunt_agents::model::{Heard, Model, Request};
+use sederunt_agents::model::{DeltaSink, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::decide::Decision;
@@ -20,16 +20,17 @@ use sederunt_core::engine::Engine;
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::session::{Session, SourceKind, Status};
+use sederunt_core::store::Store;
 use sederunt_core::{SessionId, strict};
 
-use crate::ground;
-use crate::ground::{json, until};
+use crate::ground::{self, InMemory, json, until};
 use crate::stand_ins::Saying;
 
 pub const LEASE: Duration = Duration::from_secs(30);
 
 pub struct World {
     pub engine: Engine,
+    pub store: Arc<dyn Store>,
     pub clock: Arc<SystemClock>,
     pub owner: Arc<Actor>,
     pub scripts: BTreeMap<String, Arc<dyn Model>>,
@@ -37,8 +38,14 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        let (engine, clock) = ground::in_memory();
-        Self { engine, clock, owner: Arc::new(Actor::local(SourceKind::Api)), scripts: BTreeMap::new() }
+        let InMemory { engine, store, clock, .. } = ground::in_memory();
+        Self {
+            engine,
+            store,
+            clock,
+            owner: Arc::new(Actor::local(SourceKind::Api)),
+            scripts: BTreeMap::new(),
+        }
     }
 
     /// A model that says these steps.
@@ -179,7 +186,7 @@ struct Listener {
 }
 
 impl Model for Listener {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, request: &'a Request, heard: DeltaSink<'a>) -> Saying<'a> {
         let told = match self.whole {
             true => format!("{:?}", request.messages),
             false => request.messages.first().map(|first| first.text().to_owned()).unwrap_or_default(),

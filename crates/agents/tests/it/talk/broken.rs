@@ -28,9 +28,9 @@ async fn a_turn_whose_runner_is_gone_is_closed_and_the_next_one_works() {
     let (world, mut gate) = World::gated(false);
     let id = world.open("t").await;
     // The first runner lives on a runtime of its own, which is dropped in the middle of the turn.
-    let (talker, me, there) = (world.talker.clone(), world.me.clone(), id.clone());
+    let (conversations, me, there) = (world.conversations.clone(), world.me.clone(), id.clone());
     let runtime = elsewhere(async move {
-        talker.post(&me, &there, post("one", OnBusy::Queue, None), None).await.unwrap();
+        conversations.post(&me, &there, post("one", OnBusy::Queue, None), None).await.unwrap();
     });
     gate.begins().await;
     gone(runtime).await;
@@ -48,10 +48,10 @@ async fn a_turn_whose_runner_is_gone_is_closed_and_the_next_one_works() {
 async fn what_waits_behind_a_dead_turn_is_gone_on_with_by_whoever_keeps_the_store() {
     let (world, mut gate) = World::gated(false);
     let id = world.open("t").await;
-    let (talker, me, there) = (world.talker.clone(), world.me.clone(), id.clone());
+    let (conversations, me, there) = (world.conversations.clone(), world.me.clone(), id.clone());
     let runtime = elsewhere(async move {
-        talker.post(&me, &there, post("one", OnBusy::Queue, None), None).await.unwrap();
-        talker.post(&me, &there, post("two", OnBusy::Queue, None), None).await.unwrap();
+        conversations.post(&me, &there, post("one", OnBusy::Queue, None), None).await.unwrap();
+        conversations.post(&me, &there, post("two", OnBusy::Queue, None), None).await.unwrap();
     });
     gate.begins().await;
     let queue = async || world.engine.standing(&world.me, &id).await.unwrap().talk.queue;
@@ -60,9 +60,9 @@ async fn what_waits_behind_a_dead_turn_is_gone_on_with_by_whoever_keeps_the_stor
     world.clock.advance(Duration::from_secs(31));
     world.engine.sweep().await.unwrap();
     assert_eq!(world.liveness("t").await, Liveness::Interrupted);
-    assert_eq!(world.talker.keep().await.unwrap().resumed, 1);
+    assert_eq!(world.conversations.sweep().await.unwrap().resumed, 1);
     assert_eq!(gate.begins().await.messages.last().unwrap().text(), "two");
     gate.let_go();
-    world.talker.drain(SOON).await;
+    world.conversations.drain(SOON).await;
     assert_eq!(world.liveness("t").await, Liveness::Active);
 }

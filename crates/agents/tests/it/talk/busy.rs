@@ -15,7 +15,7 @@ async fn a_message_while_a_turn_runs_waits_for_its_own() {
     gate.begins().await;
     let second = world.post(&id, "two", OnBusy::Queue).await;
     let refused =
-        world.talker.post(&world.me, &id, post("no", OnBusy::Reject, None), None).await.unwrap_err();
+        world.conversations.post(&world.me, &id, post("no", OnBusy::Reject, None), None).await.unwrap_err();
     assert_eq!(refused.code(), "session_busy");
     gate.let_go();
     assert_eq!(world.reply(first).await.unwrap().text, "I hear one");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sederunt_agents::model::{self, Delta, Heard, Model, Reply as Spoken, Request, Usage};
+use sederunt_agents::model::{self, Delta, DeltaSink, Model, ModelReply, Request, Usage};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::stand_ins::{Saying, spoken};
@@ -17,7 +17,7 @@ pub struct Gated {
 }
 
 impl Model for Gated {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, request: &'a Request, heard: DeltaSink<'a>) -> Saying<'a> {
         Box::pin(async move {
             heard(Delta::Text("I hear ".to_owned()));
             let _ = self.begun.send(request.clone());
@@ -28,7 +28,7 @@ impl Model for Gated {
             let said = request.messages.last().map(|message| message.text().to_owned()).unwrap_or_default();
             heard(Delta::Text(said.clone()));
             let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-            Ok(Spoken { usage, ..spoken(&format!("I hear {said}")) })
+            Ok(ModelReply { usage, ..spoken(&format!("I hear {said}")) })
         })
     }
 }

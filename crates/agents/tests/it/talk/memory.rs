@@ -56,7 +56,7 @@ async fn everything_is_forgotten_after_a_second_word_and_nothing_of_anybody_else
     }
     let kept = async |user: &str| {
         let scope = world.engine.memory_scope(&world.me, None, Some(user), MemoryAct::Read).await.unwrap();
-        let status = world.engine.memory_status(&world.me, &scope).await.unwrap();
+        let status = world.engine.memory_status(&scope).await.unwrap();
         (status.facts, status.arcs, status.rules)
     };
     let say = async |text: &str| world.say_as("of-ada", text, Some("ada")).await.unwrap().text;
@@ -84,14 +84,9 @@ async fn what_was_said_often_enough_is_kept_at_the_end_with_where_it_was_said() 
     let first = world.say("t", "I live in Graz").await;
     world.say("t", "It rains a lot. I live in Graz.").await;
     world.end("t", None).await;
-    let owner = world
-        .engine
-        .memory_scope(&world.me, Some(&SessionId::stored("t")), None, MemoryAct::Read)
-        .await
-        .unwrap()
-        .owner()
-        .unwrap();
-    let facts = world.engine.memories(&world.me, &owner, MemoryKind::Fact, None, 10).await.unwrap().items;
+    let id = SessionId::stored("t");
+    let scope = world.engine.memory_scope(&world.me, Some(&id), None, MemoryAct::Read).await.unwrap();
+    let facts = world.engine.memories(&scope, MemoryKind::Fact, None, 10).await.unwrap().items;
     assert_eq!(facts.len(), 1, "{facts:?}");
     let fact = facts[0].fact().unwrap();
     assert_eq!(fact.object, "Graz");
@@ -144,28 +139,20 @@ async fn nothing_is_kept_of_a_sitting_in_which_somebody_said_so() {
 #[tokio::test]
 async fn an_incognito_conversation_works_and_is_in_no_list() {
     let world = World::new();
-    let id = world.talker.open(&world.me, "secret", Some(MemoryMode::Incognito)).await.unwrap();
+    let id = world.conversations.open(&world.me, "secret", Some(MemoryMode::Incognito)).await.unwrap();
     let taken = world
-        .talker
+        .conversations
         .post(&world.me, &id, post("Remember that I live in Graz", OnBusy::Queue, Some("alice")), None)
         .await
         .unwrap();
     world.reply(taken).await.unwrap();
     assert_eq!(world.remembered("secret", None, MemoryKind::Fact).await.len(), 1);
-    let alice = world
-        .engine
-        .memory_scope(&world.me, None, Some("alice"), MemoryAct::Read)
-        .await
-        .unwrap()
-        .owner()
-        .unwrap();
-    assert!(
-        world.engine.memories(&world.me, &alice, MemoryKind::Fact, None, 10).await.unwrap().items.is_empty()
-    );
+    let alice = world.engine.memory_scope(&world.me, None, Some("alice"), MemoryAct::Read).await.unwrap();
+    assert!(world.engine.memories(&alice, MemoryKind::Fact, None, 10).await.unwrap().items.is_empty());
     let query =
         sederunt_core::session::query::SessionQuery::of(sederunt_core::session::query::TypeFilter::All, 10);
     assert!(world.engine.sessions(&world.me, query).await.unwrap().items.is_empty());
-    let other = world.talker.open(&world.me, "secret", Some(MemoryMode::Local)).await.unwrap_err();
+    let other = world.conversations.open(&world.me, "secret", Some(MemoryMode::Local)).await.unwrap_err();
     assert_eq!(other.code(), "type_mismatch");
 }
 
@@ -211,7 +198,7 @@ async fn looking_back_reads_the_oldest_first_and_goes_on_where_it_stopped() {
     }
     let (mut read, mut to) = (0, 0);
     for _ in 0..20 {
-        let done = world.talker.checkpoint(&world.me, &id).await.unwrap();
+        let done = world.conversations.checkpoint(&world.me, &id).await.unwrap();
         if !done.ran {
             break;
         }
@@ -244,7 +231,7 @@ async fn a_crisis_is_answered_in_the_language_of_its_words() {
 #[tokio::test]
 async fn an_incognito_conversation_remembers_until_one_leaves() {
     let world = World::new();
-    world.talker.open(&world.me, "secret", Some(MemoryMode::Incognito)).await.unwrap();
+    world.conversations.open(&world.me, "secret", Some(MemoryMode::Incognito)).await.unwrap();
     let reply = world.say("secret", "Remember that I live in Graz").await;
     assert_eq!(reply.text, "I will remember that until you leave.");
 }

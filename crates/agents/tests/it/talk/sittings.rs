@@ -1,12 +1,15 @@
 //! The end of a sitting: by a word, by silence, by the next turn; with its summary, its rating, or nothing at all.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_agents::executor::Kit;
+use sederunt_agents::model::Model;
+use sederunt_agents::model::scripted::Scripted;
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::end::Ending;
-use sederunt_agents::talk::{Settings, Talker};
+use sederunt_agents::talk::{Conversations, Settings};
 use sederunt_core::SessionId;
 use sederunt_core::feedback::{Label, Modality, RatingRequest, RatingSource};
 use sederunt_core::memory::MemoryKind;
@@ -18,7 +21,7 @@ use super::world::{IDLE, World, wish};
 async fn a_sitting_ends_with_a_summary_and_the_conversation_goes_on_in_a_fresh_one() {
     let world = World::new();
     assert!(matches!(
-        world.talker.end(&world.me, &world.open("t").await, wish(false)).await.unwrap(),
+        world.conversations.end(&world.me, &world.open("t").await, wish(false)).await.unwrap(),
         Ending::Nothing
     ));
     world.say("t", "I had a terrible day at work and I am anxious about my boss").await;
@@ -61,10 +64,10 @@ async fn a_discarded_sitting_leaves_nothing_and_stays_discarded() {
     let id = world.open("t").await;
     world.say("t", "My name is Ada and I live in Graz").await;
     world.say("t", "My name is Ada and I live in Graz").await;
-    let ended = world.talker.end(&world.me, &id, wish(true)).await.unwrap();
+    let ended = world.conversations.end(&world.me, &id, wish(true)).await.unwrap();
     assert!(matches!(ended, Ending::Ended(farewell) if farewell.summary.is_none()));
     world.clock.advance(2 * IDLE);
-    assert_eq!(world.talker.keep().await.unwrap().ended, 0);
+    assert_eq!(world.conversations.sweep().await.unwrap().ended, 0);
     for kind in MemoryKind::ALL {
         assert!(world.remembered("t", None, kind).await.is_empty(), "{kind:?}");
     }
@@ -77,13 +80,13 @@ async fn silence_ends_a_sitting_and_another_word_does_not_let_it() {
     let world = World::new();
     world.say("t", "I feel lonely since my dog died").await;
     world.clock.advance(IDLE - Duration::from_secs(1));
-    assert_eq!(world.talker.keep().await.unwrap().checked, 0);
+    assert_eq!(world.conversations.sweep().await.unwrap().checked, 0);
     world.say("t", "I miss my dog").await;
     world.clock.advance(IDLE - Duration::from_secs(1));
-    assert_eq!(world.talker.keep().await.unwrap().checked, 0);
+    assert_eq!(world.conversations.sweep().await.unwrap().checked, 0);
     world.clock.advance(Duration::from_secs(2));
     assert_eq!(world.liveness("t").await, Liveness::Expired);
-    assert_eq!(world.talker.keep().await.unwrap().ended, 1);
+    assert_eq!(world.conversations.sweep().await.unwrap().ended, 1);
     assert_eq!(world.liveness("t").await, Liveness::Absent);
     assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), 1);
 }
@@ -96,13 +99,13 @@ async fn several_keepers_of_one_store_end_a_sitting_once() {
         world.say(&format!("t{n}"), "I miss my dog").await;
     }
     world.clock.advance(IDLE);
-    let keepers: Vec<Talker> = (0..4)
+    let nodes: Vec<Conversations> = (0..4)
         .map(|_| {
             let kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
-            Talker::new(world.engine.clone(), Arc::new(kit), Settings::default())
+            Conversations::new(world.engine.clone(), Arc::new(kit), Settings::default())
         })
         .collect();
-    let kept = futures_util::future::join_all(keepers.iter().map(Talker::keep)).await;
+    let kept = futures_util::future::join_all(nodes.iter().map(Conversations::sweep)).await;
     let ended: usize = kept.into_iter().map(|kept| kept.unwrap().ended).sum();
     assert_eq!(ended, 20);
     for n in 0..20 {
@@ -133,9 +136,22 @@ async fn a_sitting_that_cannot_be_summarised_stays_open_for_another_try() {
         world.say("t", text).await;
     }
     gate.let_go();
-    let failed = world.talker.end(&world.me, &id, wish(false)).await.unwrap();
+    let failed = world.conversations.end(&world.me, &id, wish(false)).await.unwrap();
     assert!(matches!(failed, Ending::Failed(farewell) if farewell.turn_count == 2));
     assert_eq!(world.liveness("t").await, Liveness::Active);
+}
+
+#[tokio::test]
+async fn a_script_is_not_asked_to_sum_a_sitting_up() {
+    let script = Scripted::parse(r#"{"steps":[{"say":"So it is."},{"say":"So it is."}]}"#).unwrap();
+    let model: Arc<dyn Model> = Arc::new(script);
+    let world = World::with(BTreeMap::from([("scripted:brief".to_owned(), model)]), "scripted:brief");
+    for text in ["I feel lonely since my dog died", "I miss my dog"] {
+        world.say("t", text).await;
+    }
+    let Ending::Ended(farewell) = world.end("t", None).await else { panic!("the sitting stays open") };
+    assert!(farewell.summary.is_some(), "rules sum it up");
+    assert_eq!(world.remembered("t", None, MemoryKind::Arc).await.len(), 1);
 }
 
 #[tokio::test]
@@ -151,7 +167,7 @@ async fn a_rating_is_kept_once_for_each_sitting_and_names_nobody() {
     world.end("t", None).await;
     assert!(rate(Label::Positive).await.unwrap());
     let opaque = world.engine.opaque().await.unwrap().of(&world.me.tenant, "t");
-    let kept = world.engine.session_store().ratings(&world.me.tenant, opaque.as_str()).await.unwrap();
+    let kept = world.store.ratings(&world.me.tenant, opaque.as_str()).await.unwrap();
     let labels: Vec<_> = kept.iter().map(|rating| (rating.label, rating.turn_count_at_end)).collect();
     assert_eq!(labels, [(Label::Negative, 1), (Label::Positive, 1)]);
     assert!(kept.iter().all(|rating| !serde_json::to_string(rating).unwrap().contains("\"t\"")));

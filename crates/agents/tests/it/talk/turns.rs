@@ -79,14 +79,9 @@ async fn a_crisis_is_answered_with_help_and_its_record_holds_no_word_of_it() {
     let reply = world.say("t", words).await;
     assert_eq!(reply.kind, "crisis");
     assert!(reply.crisis["level"].as_u64().unwrap() >= 2);
-    let now = world.engine.tenant_store().now().await.unwrap();
+    let now = world.engine.now().await.unwrap();
     let day = Duration::from_secs(86_400);
-    let kept = world
-        .engine
-        .tenant_store()
-        .crises(&world.me.tenant, now.minus(day), now.plus(day), 10)
-        .await
-        .unwrap();
+    let kept = world.store.crises(&world.me.tenant, now.minus(day), now.plus(day), 10).await.unwrap();
     assert_eq!(kept.len(), 1);
     let text = serde_json::to_string(&kept[0]).unwrap();
     assert!(!text.contains("zanzibar") && !text.contains("\"t\""), "{text}");
@@ -117,8 +112,8 @@ async fn a_spoken_turn_is_written_down_once_and_ends_like_any_other() {
         external_id: "turn-1".to_owned(),
         user: None,
     };
-    let first = world.talker.voice_turn(&world.me, &id, said()).await.unwrap();
-    let again = world.talker.voice_turn(&world.me, &id, said()).await.unwrap();
+    let first = world.conversations.voice_turn(&world.me, &id, said()).await.unwrap();
+    let again = world.conversations.voice_turn(&world.me, &id, said()).await.unwrap();
     assert_eq!((first.repeated, again.repeated, first.sequence), (false, true, again.sequence));
     let standing = world.engine.standing(&world.me, &id).await.unwrap();
     assert_eq!(standing.talk.sitting.unwrap().turns, 1);

@@ -1,14 +1,14 @@
 //! A store with somebody who talks on it, and somebody who talks with them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sederunt_agents::executor::Kit;
 use sederunt_agents::model::Model;
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::end::{EndWish, Ending};
-use sederunt_agents::talk::{Reply, Settings, Taken, Talker};
+use sederunt_agents::talk::{AcceptedMessage, Conversations, Settings, TurnReply};
 use sederunt_core::access::Actor;
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, Post};
@@ -18,21 +18,24 @@ use sederunt_core::json::Json;
 use sederunt_core::memory::MemoryKind;
 use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::SourceKind;
+use sederunt_core::store::Store;
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::talk::{Liveness, Tier};
 use sederunt_core::{Error, SessionId};
 
 use super::gate::{Gate, Gated};
-use crate::ground;
+use crate::ground::{self, InMemory};
 use crate::wire::SOON;
 
 pub const IDLE: Duration = Duration::from_secs(20 * 60);
 
 pub struct World {
     pub engine: Engine,
+    pub store: Arc<dyn Store>,
+    pub private: Arc<OnceLock<Arc<dyn Store>>>,
     pub clock: Arc<SystemClock>,
     pub me: Arc<Actor>,
-    pub talker: Talker,
+    pub conversations: Conversations,
 }
 
 impl World {
@@ -43,7 +46,7 @@ impl World {
     pub fn gated(fails: bool) -> (Self, Gate) {
         let (model, gate) = Gated::new(fails);
         let model: Arc<dyn Model> = Arc::new(model);
-        let world = Self::with(BTreeMap::from([("scripted:gated".to_owned(), model)]), "scripted:gated");
+        let world = Self::with(BTreeMap::from([("gated".to_owned(), model)]), "gated");
         (world, gate)
     }
 
@@ -52,41 +55,41 @@ impl World {
     }
 
     pub fn set(named: BTreeMap<String, Arc<dyn Model>>, default_model: &str, settings: Settings) -> Self {
-        let (engine, clock) = ground::in_memory();
+        let InMemory { engine, store, private, clock } = ground::in_memory();
         let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
         kit.named = named;
         kit.default_model = default_model.to_owned();
         kit.retries.attempts_max = 1;
-        let talker = Talker::new(engine.clone(), Arc::new(kit), settings);
-        Self { engine, clock, me: Arc::new(Actor::local(SourceKind::Api)), talker }
+        let conversations = Conversations::new(engine.clone(), Arc::new(kit), settings);
+        Self { engine, store, private, clock, me: Arc::new(Actor::local(SourceKind::Api)), conversations }
     }
 
     pub async fn open(&self, thread: &str) -> SessionId {
-        self.talker.open(&self.me, thread, None).await.unwrap()
+        self.conversations.open(&self.me, thread, None).await.unwrap()
     }
 
     /// Says something and waits for the answer.
-    pub async fn say(&self, thread: &str, text: &str) -> Reply {
+    pub async fn say(&self, thread: &str, text: &str) -> TurnReply {
         self.say_as(thread, text, None).await.unwrap()
     }
 
-    pub async fn say_as(&self, thread: &str, text: &str, user: Option<&str>) -> Result<Reply, Error> {
+    pub async fn say_as(&self, thread: &str, text: &str, user: Option<&str>) -> Result<TurnReply, Error> {
         let id = self.open(thread).await;
-        let taken = self.talker.post(&self.me, &id, post(text, OnBusy::Queue, user), None).await?;
+        let taken = self.conversations.post(&self.me, &id, post(text, OnBusy::Queue, user), None).await?;
         self.reply(taken).await
     }
 
-    pub async fn post(&self, id: &SessionId, text: &str, on_busy: OnBusy) -> Taken {
-        self.talker.post(&self.me, id, post(text, on_busy, None), None).await.unwrap()
+    pub async fn post(&self, id: &SessionId, text: &str, on_busy: OnBusy) -> AcceptedMessage {
+        self.conversations.post(&self.me, id, post(text, on_busy, None), None).await.unwrap()
     }
 
-    pub async fn reply(&self, taken: Taken) -> Result<Reply, Error> {
-        tokio::time::timeout(SOON, self.talker.reply_to(&self.me, taken)).await.unwrap()
+    pub async fn reply(&self, taken: AcceptedMessage) -> Result<TurnReply, Error> {
+        tokio::time::timeout(SOON, self.conversations.reply_to(&self.me, taken)).await.unwrap()
     }
 
     pub async fn end(&self, thread: &str, rating: Option<Label>) -> Ending {
         let wish = EndWish { rating, source: RatingSource::ApiEnd, modality: Modality::Text, discard: false };
-        self.talker.end(&self.me, &SessionId::stored(thread), wish).await.unwrap()
+        self.conversations.end(&self.me, &SessionId::stored(thread), wish).await.unwrap()
     }
 
     pub async fn log(&self, thread: &str) -> Vec<Event> {
@@ -112,14 +115,9 @@ impl World {
     }
 
     pub async fn remembered(&self, thread: &str, user: Option<&str>, kind: MemoryKind) -> Vec<String> {
-        let owner = self
-            .engine
-            .memory_scope(&self.me, Some(&SessionId::stored(thread)), user, MemoryAct::Read)
-            .await
-            .unwrap()
-            .owner()
-            .unwrap();
-        let page = self.engine.memories(&self.me, &owner, kind, None, 100).await.unwrap();
+        let id = SessionId::stored(thread);
+        let scope = self.engine.memory_scope(&self.me, Some(&id), user, MemoryAct::Read).await.unwrap();
+        let page = self.engine.memories(&scope, kind, None, 100).await.unwrap();
         page.items.iter().map(sederunt_core::memory::Memory::text).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sederunt_agents::executor::kit::Means;
 use sederunt_agents::model::Message;
-use sederunt_agents::talk::Reply;
+use sederunt_agents::talk::TurnReply;
 use sederunt_agents::talk::end::{EndWish, Ending};
 use sederunt_core::approval::ApprovalState;
 use sederunt_core::approval::decide::Decision;
@@ -82,7 +82,7 @@ async fn a_tool_may_ask_for_leave_by_itself_and_another_call_of_the_same_turn_to
     world.node.go_on(&world.me.tenant, &id());
     world.node.drain(SOON).await;
     let run = Run::of(&world.session().await);
-    let second = Reply { approval_id: run.approval_id, ..first };
+    let second = TurnReply { approval_id: run.approval_id, ..first };
     world.decide(&second, Decision::Approve, None).await.unwrap();
     world.go_on(&world.other).await;
     let n = |n: u32| format!(r#"{{"n":{n}}}"#);
@@ -109,7 +109,7 @@ async fn what_nobody_decided_in_time_is_not_done_and_talk_goes_on() {
     assert_eq!(world.session().await.head.status, Status::Idle);
     let late = world.decide(&reply, Decision::Approve, None).await.unwrap_err();
     assert_eq!(late.code(), "already_decided");
-    assert_eq!(world.node.keep().await.unwrap().resumed, 1);
+    assert_eq!(world.node.sweep().await.unwrap().resumed, 1);
     // The script expects another result of the call than this one.
     assert_eq!(world.reply(waits).await.unwrap_err().code(), "unavailable");
     assert!(world.story().await.starts_with("Let me see. call(send) asks timed_out(send) /timed_out"));
@@ -176,9 +176,9 @@ async fn a_waiting_turn_is_stopped_and_ended_without_its_call() {
 async fn a_decision_that_nobody_acted_on_is_acted_on_by_whoever_keeps_the_store() {
     let server = Server::start(vec![ok(r#""sent""#)]).await;
     let (world, reply) = asking(&server).await;
-    assert_eq!(world.other.keep().await.unwrap().resumed, 0, "nothing is decided yet");
+    assert_eq!(world.other.sweep().await.unwrap().resumed, 0, "nothing is decided yet");
     world.decide(&reply, Decision::Approve, None).await.unwrap();
-    assert_eq!(world.other.keep().await.unwrap().resumed, 1);
+    assert_eq!(world.other.sweep().await.unwrap().resumed, 1);
     world.other.drain(SOON).await;
     assert_eq!((world.session().await.head.status, server.asked().len()), (Status::Idle, 1));
 }
@@ -197,7 +197,7 @@ async fn a_node_that_dies_while_it_does_what_was_agreed_to_leaves_talk_that_work
     server.client_is_gone().await;
     world.clock.advance(Duration::from_secs(31));
     assert_eq!(world.engine.sweep().await.unwrap().leases_lost, 1);
-    assert_eq!(world.other.keep().await.unwrap().resumed, 0, "it is not done again");
+    assert_eq!(world.other.sweep().await.unwrap().resumed, 0, "it is not done again");
     assert_eq!(world.say("Did you?").await.text, "I cannot tell.");
     assert_eq!(
         world.story().await,
@@ -224,7 +224,7 @@ async fn a_call_that_differs_from_what_was_agreed_to_is_refused() {
         guard: Guard::seen(&session),
         writes: [Write::Update(Box::new(update))].into_iter().collect(),
     };
-    world.engine.session_store().commit(Change::new(world.me.tenant.clone()).part(part)).await.unwrap();
+    world.store.commit(Change::new(world.me.tenant.clone()).part(part)).await.unwrap();
     world.go_on(&world.node).await;
     assert!(server.asked().is_empty(), "nothing is done that nobody agreed to");
     assert_eq!(world.story().await, "call(send) asks approve refused(send) So be it. /answered");

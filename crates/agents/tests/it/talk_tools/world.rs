@@ -8,9 +8,9 @@ use sederunt_agents::context::transcript::flaw;
 use sederunt_agents::executor::Kit;
 use sederunt_agents::executor::kit::Means;
 use sederunt_agents::model::scripted::Scripted;
-use sederunt_agents::model::{Heard, Message, Model, Request};
+use sederunt_agents::model::{DeltaSink, Message, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::{Reply, Settings, Taken, Talker};
+use sederunt_agents::talk::{AcceptedMessage, Conversations, Settings, TurnReply};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::Approval;
 use sederunt_core::approval::decide::Decision;
@@ -21,13 +21,13 @@ use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{MemoryMode, Session, SessionType, SourceKind, Status};
+use sederunt_core::store::Store;
 use sederunt_core::talk::Tier;
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::{Error, SessionId, strict};
 use tokio::sync::Semaphore;
 
-use crate::ground;
-use crate::ground::{elsewhere, json};
+use crate::ground::{self, InMemory, elsewhere, json};
 use crate::stand_ins::Saying;
 use crate::wire::{SOON, Server};
 
@@ -44,7 +44,7 @@ pub struct Watched {
 }
 
 impl Model for Watched {
-    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
+    fn run<'a>(&'a self, request: &'a Request, heard: DeltaSink<'a>) -> Saying<'a> {
         Box::pin(async move {
             self.seen.lock().unwrap().push(request.clone());
             self.leave.acquire().await.unwrap().forget();
@@ -60,11 +60,12 @@ impl Model for Watched {
 /// A store with two nodes on it, and an agent that talks by a script.
 pub struct World {
     pub engine: Engine,
+    pub store: Arc<dyn Store>,
     pub clock: Arc<SystemClock>,
     pub me: Arc<Actor>,
     pub model: Arc<Watched>,
-    pub node: Talker,
-    pub other: Talker,
+    pub node: Conversations,
+    pub other: Conversations,
 }
 
 pub fn tool(name: &str, url: &str, more: &str) -> String {
@@ -79,7 +80,7 @@ impl World {
     }
 
     pub async fn with(steps: &str, tools: &[String], more: &str, means: Means) -> Self {
-        let (engine, clock) = ground::in_memory();
+        let InMemory { engine, store, clock, .. } = ground::in_memory();
         let me = Arc::new(Actor::local(SourceKind::Api));
         let script = Scripted::parse(&format!(r#"{{"steps":{steps}}}"#)).unwrap();
         let leave = Semaphore::new(Semaphore::MAX_PERMITS);
@@ -90,9 +91,9 @@ impl World {
         kit.retries.attempts_max = 1;
         kit.means.insert(me.tenant.clone(), means);
         let kit = Arc::new(kit);
-        let talker = || Talker::new(engine.clone(), kit.clone(), Settings::default());
-        let (node, other) = (talker(), talker());
-        let world = Self { engine, clock, me, model, node, other };
+        let conversations = || Conversations::new(engine.clone(), kit.clone(), Settings::default());
+        let (node, other) = (conversations(), conversations());
+        let world = Self { engine, store, clock, me, model, node, other };
         let text =
             format!(r#"{{"slug":"a","name":"A","model":"{MODEL}","tools":[{}]{more}}}"#, tools.join(","));
         let agent: Agent = strict::read(json(&text).as_str()).unwrap();
@@ -118,24 +119,24 @@ impl World {
         self.open(surface, mode).await;
     }
 
-    pub async fn post(&self, text: &str, on_busy: OnBusy) -> Taken {
+    pub async fn post(&self, text: &str, on_busy: OnBusy) -> AcceptedMessage {
         self.node.post(&self.me, &id(), said(text, on_busy), None).await.unwrap()
     }
 
-    pub async fn reply(&self, taken: Taken) -> Result<Reply, Error> {
+    pub async fn reply(&self, taken: AcceptedMessage) -> Result<TurnReply, Error> {
         tokio::time::timeout(SOON, self.node.reply_to(&self.me, taken)).await.unwrap()
     }
 
-    pub async fn say(&self, text: &str) -> Reply {
+    pub async fn say(&self, text: &str) -> TurnReply {
         let taken = self.post(text, OnBusy::Queue).await;
         self.reply(taken).await.unwrap()
     }
 
     /// Says something on a runtime that can be ended with everything on it.
     pub fn say_elsewhere(&self, text: &'static str) -> tokio::runtime::Runtime {
-        let (talker, me) = (self.node.clone(), self.me.clone());
+        let (conversations, me) = (self.node.clone(), self.me.clone());
         elsewhere(async move {
-            talker.post(&me, &id(), said(text, OnBusy::Queue), None).await.unwrap();
+            conversations.post(&me, &id(), said(text, OnBusy::Queue), None).await.unwrap();
         })
     }
 
@@ -143,11 +144,16 @@ impl World {
         self.engine.session(&self.me, &id()).await.unwrap()
     }
 
-    pub async fn approval(&self, reply: &Reply) -> Approval {
+    pub async fn approval(&self, reply: &TurnReply) -> Approval {
         self.engine.approval(&self.me, reply.approval_id.as_ref().unwrap()).await.unwrap()
     }
 
-    pub async fn decide(&self, reply: &Reply, decision: Decision, args: Option<&str>) -> Result<(), Error> {
+    pub async fn decide(
+        &self,
+        reply: &TurnReply,
+        decision: Decision,
+        args: Option<&str>,
+    ) -> Result<(), Error> {
         self.engine
             .decide(&self.me, reply.approval_id.as_ref().unwrap(), ground::decide(decision, args), None)
             .await
@@ -155,7 +161,7 @@ impl World {
     }
 
     /// Lets a node go on, and waits until it has nothing left to do.
-    pub async fn go_on(&self, node: &Talker) {
+    pub async fn go_on(&self, node: &Conversations) {
         node.go_on(&self.me.tenant, &id());
         node.drain(SOON).await;
         assert_eq!(self.session().await.head.status, Status::Idle);
@@ -214,7 +220,7 @@ pub const SEND: &str = r#"[{"say":"Let me see.","call":{"name":"send","args":{"t
     {"expect":"sent","say":"It is sent."},{"say":"You are welcome."}]"#;
 
 /// A conversation whose turn waits for leave to send something.
-pub async fn asking(server: &Server) -> (World, Reply) {
+pub async fn asking(server: &Server) -> (World, TurnReply) {
     let world = World::new(SEND, &[tool("send", &server.url("/send"), CONFIRMED)]).await;
     let reply = world.say("Send it.").await;
     assert_eq!((reply.kind.as_str(), reply.text.as_str()), ("confirmation", "Call `send`?"));

@@ -1,13 +1,18 @@
 use super::*;
-use crate::ids::{CredentialId, TenantId};
+use crate::ids::{CredentialId, RandomIds, TenantId};
 
 /// A work session of an owner, in this status.
 pub(crate) fn session_in(status: Status) -> Session {
     Session {
         tenant: TenantId::stored("t"),
         id: SessionId::stored("s"),
-        head: blank_head(SessionType::Agent, status, Some(UserId::stored("holder"))),
-        details: blank_details(SessionSource::direct(SourceKind::Api, false)),
+        head: Head::blank(
+            Incarnation::drawn(&RandomIds),
+            SessionType::Agent,
+            status,
+            Some(UserId::stored("holder")),
+        ),
+        details: Details::blank(SessionSource::direct(SourceKind::Api, false)),
         participants: vec![UserId::stored("holder"), UserId::stored("friend")],
     }
 }
@@ -107,23 +112,26 @@ fn only_owners_open_work() {
     ];
     for wish in work {
         let id = SessionId::stored("x");
-        assert_eq!(open(&member, id.clone(), wish.clone()).unwrap_err().code(), "denied");
-        assert!(open(&actor(Role::Owner, None), id, wish).is_ok());
+        assert_eq!(open(&member, id.clone(), wish.clone(), &RandomIds).unwrap_err().code(), "denied");
+        assert!(open(&actor(Role::Owner, None), id, wish, &RandomIds).is_ok());
     }
 }
 
 #[test]
 fn reserved_ids_and_platform_keys_belong_to_channels() {
     let id = SessionId::stored("telegram:2026-11-15-00000000");
-    assert_eq!(open(&actor(Role::Owner, None), id.clone(), wish()).unwrap_err().code(), "invalid");
-    let channel = open(&actor(Role::Channel, None), id, wish()).unwrap();
+    assert_eq!(
+        open(&actor(Role::Owner, None), id.clone(), wish(), &RandomIds).unwrap_err().code(),
+        "invalid"
+    );
+    let channel = open(&actor(Role::Channel, None), id, wish(), &RandomIds).unwrap();
     assert_eq!(channel.details.source.platform.as_deref(), Some("telegram"));
     assert_eq!(channel.details.source.kind, SourceKind::Channel);
-    let outside = open(&actor(Role::Channel, None), SessionId::stored("cli:x"), wish());
+    let outside = open(&actor(Role::Channel, None), SessionId::stored("cli:x"), wish(), &RandomIds);
     assert_eq!(outside.unwrap_err().code(), "denied");
     let forged = OpenSession { metadata: Some(json(r#"{"slack_thread_ts":"1"}"#)), ..wish() };
     assert_eq!(
-        open(&actor(Role::Owner, None), SessionId::stored("x"), forged).unwrap_err().code(),
+        open(&actor(Role::Owner, None), SessionId::stored("x"), forged, &RandomIds).unwrap_err().code(),
         "invalid"
     );
 }
@@ -133,7 +141,7 @@ fn a_source_that_contradicts_the_surface_is_refused() {
     let source = SourceWish { kind: Some(SourceKind::Schedule), ..SourceWish::default() };
     let forged = OpenSession { source: Some(source), ..wish() };
     assert_eq!(
-        open(&actor(Role::Owner, None), SessionId::stored("x"), forged).unwrap_err().code(),
+        open(&actor(Role::Owner, None), SessionId::stored("x"), forged, &RandomIds).unwrap_err().code(),
         "invalid"
     );
 }
@@ -141,7 +149,7 @@ fn a_source_that_contradicts_the_surface_is_refused() {
 #[test]
 fn talk_is_a_mixed_session_that_opens_idle() {
     let owner = actor(Role::Owner, None);
-    let talk = |wish| open(&owner, SessionId::stored("x"), wish).unwrap().head.is_talk;
+    let talk = |wish| open(&owner, SessionId::stored("x"), wish, &RandomIds).unwrap().head.is_talk;
     assert!(talk(wish()));
     assert!(!talk(OpenSession { status: Some(Status::Pending), ..wish() }));
     assert!(!talk(OpenSession { session_type: Some(SessionType::Agent), ..wish() }));
@@ -171,7 +179,7 @@ fn reopening_merges_scalars_shows_again_and_leaves_closed_sessions_alone() {
 fn only_failing_sessions_are_retried_and_the_link_is_kept() {
     let owner = actor(Role::Owner, None);
     for status in Status::ALL {
-        let again = retry(&owner, &session_in(status));
+        let again = retry(&owner, &session_in(status), &RandomIds);
         assert_eq!(again.is_ok(), status.is_failing(), "{status}");
         if let Ok(again) = again {
             assert_eq!(again.details.retry_of, Some(SessionId::stored("s")));
@@ -220,7 +228,7 @@ fn a_patch_of_participants_is_the_holders_or_owners() {
 #[test]
 fn limits_are_met_exactly_and_refused_one_past() {
     let owner = actor(Role::Owner, None);
-    let open_with = |wish| open(&owner, SessionId::stored("x"), wish).map(drop);
+    let open_with = |wish| open(&owner, SessionId::stored("x"), wish, &RandomIds).map(drop);
     let title = |n: usize| OpenSession { title: Some("t".repeat(n)), ..wish() };
     assert!(open_with(title(limits::NAME_CHARS_MAX)).is_ok());
     assert!(open_with(title(limits::NAME_CHARS_MAX + 1)).is_err());

@@ -2,7 +2,7 @@ use super::*;
 use crate::access::Actor;
 use crate::approval::Approval;
 use crate::approval::decide::{self, Decision, DecisionOutcome, DecisionRequest};
-use crate::ids::UserId;
+use crate::ids::{RandomIds, UserId};
 use crate::store::ClaimChange;
 use crate::talk::sitting::{self, EndReason};
 use crate::talk::turn::tests::{NOW, SETTINGS, alone, hold, kinds, message, running as turn_runs, sat};
@@ -51,7 +51,7 @@ fn approval_in(step: &SessionStep) -> Approval {
 }
 
 fn paused() -> (Session, Talk, Approval) {
-    let plan = pause(&running(), &Talk::default(), asking(), NOW, &SETTINGS).unwrap();
+    let plan = pause(&running(), &Talk::default(), asking(), NOW, &SETTINGS, &RandomIds).unwrap();
     (after(&running(), &plan), plan.talk.clone(), approval_in(&plan.step))
 }
 
@@ -70,7 +70,7 @@ fn decided_on(decision: Decision, args: Option<&str>) -> (Session, Talk) {
     let (session, talk, approval) = paused();
     let owner = Actor::local(SourceKind::Api);
     let DecisionOutcome::Settled(settled) =
-        decide::decide(&owner, &session, &approval, &verdict(decision, args), NOW).unwrap()
+        decide::decide(&owner, &session, &approval, &verdict(decision, args), NOW, &RandomIds).unwrap()
     else {
         panic!("it stood already")
     };
@@ -85,7 +85,7 @@ fn outcomes(step: &SessionStep) -> Vec<String> {
 
 #[test]
 fn a_turn_that_asks_is_nobodys_until_somebody_answers() {
-    let plan = pause(&running(), &Talk::default(), asking(), NOW, &SETTINGS).unwrap();
+    let plan = pause(&running(), &Talk::default(), asking(), NOW, &SETTINGS, &RandomIds).unwrap();
     assert_eq!(kinds(&plan.step), ["session.status_change", "session.waiting_approval"]);
     let session = after(&running(), &plan);
     assert_eq!((session.head.status, session.head.claim.is_none()), (Status::AwaitingTool, true));
@@ -199,8 +199,8 @@ fn what_nobody_decided_in_time_is_not_decided_later() {
     let before = Timestamp::from_micros(end.as_micros() - 1);
     for decision in [Decision::Approve, Decision::Deny] {
         let wish = verdict(decision, None);
-        assert!(decide::decide(&owner, &session, &approval, &wish, before).is_ok());
-        let late = decide::decide(&owner, &session, &approval, &wish, end).unwrap_err();
+        assert!(decide::decide(&owner, &session, &approval, &wish, before, &RandomIds).is_ok());
+        let late = decide::decide(&owner, &session, &approval, &wish, end, &RandomIds).unwrap_err();
         assert_eq!(late.code(), "already_decided");
     }
 }

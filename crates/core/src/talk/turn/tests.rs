@@ -268,7 +268,7 @@ fn the_end_of_a_turn_keeps_its_change_and_the_whole_state_now_and_then() {
         change: StateFields::default().with("route", "talk".into()),
         buffer: Buffer::default(),
         crisis: 2,
-        records: Vec::new(),
+        records: TurnRecords::default(),
         usage: None,
     };
     let mut talk = sat(1);

@@ -10,7 +10,6 @@ use axum::response::Response;
 use sederunt_agents::talk::Progress;
 use sederunt_api::wire::error::Envelope;
 use sederunt_api::wire::talk::{ChatRequest, ChatResponse, TurnRequest};
-use sederunt_core::access::{Verb, check_general};
 use sederunt_core::engine::Post;
 use sederunt_core::{Error, SessionId, limits};
 use serde_json::json;
@@ -33,14 +32,9 @@ pub async fn turn(
     caller: Caller,
     input: Input<TurnRequest>,
 ) -> Result<Json<ChatResponse>> {
-    check_general(&caller.actor, Verb::Turn)?;
     let model = input.body.model.clone();
-    let talker = app.talker()?;
-    if model.as_deref().is_some_and(|model| !talker.is_configured_model(model)) {
-        check_general(&caller.actor, Verb::ChooseModel)?;
-    }
-    let messages = turn_messages(input.body)?;
-    let answer = talker.run_agent(messages, model.as_deref(), &mut |_| {}).await.map_err(Error::from)?;
+    let messages = turn_messages(input.body);
+    let answer = app.conversations()?.run_agent(&caller.actor, &messages, model.as_deref()).await?;
     Ok(Json(stateless_response(answer)?))
 }
 
@@ -61,16 +55,16 @@ pub async fn chat(
     let caller = app.auth.acting_for(&caller, input.body.user_id.as_deref()).await?;
     let taken = {
         let (id, post) = open(&app, &caller, &input.body).await?;
-        app.talker()?.post(&caller.actor, &id, post, input.key).await?
+        app.conversations()?.post(&caller.actor, &id, post, input.key).await?
     };
-    Ok(Json(chat_response(app.talker()?.reply_to(&caller.actor, taken).await?)?))
+    Ok(Json(chat_response(app.conversations()?.reply_to(&caller.actor, taken).await?)?))
 }
 
 /// The conversation that a request names, and its message.
 async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(SessionId, Post)> {
     let content = request.content()?;
     let mode = request.memory_mode.map(Into::into);
-    let id = app.talker()?.open(&caller.actor, &request.thread_id, mode).await?;
+    let id = app.conversations()?.open(&caller.actor, &request.thread_id, mode).await?;
     let post = Post {
         content,
         on_busy: sederunt_core::talk::turn::OnBusy::default(),
@@ -130,7 +124,7 @@ async fn answer(app: &App, caller: &Caller, socket: &mut WebSocket) -> Result<()
     let request = request(socket).await?;
     let caller = app.auth.acting_for(caller, request.user_id.as_deref()).await?;
     let (id, post) = open(app, &caller, &request).await?;
-    let mut taken = app.talker()?.post(&caller.actor, &id, post, None).await?;
+    let mut taken = app.conversations()?.post(&caller.actor, &id, post, None).await?;
     while let Some(progress) = taken.progress.recv().await {
         let frame = match progress {
             Progress::Stage { stage, detail } => json!({"type": "status", "stage": stage, "detail": detail}),
@@ -141,7 +135,7 @@ async fn answer(app: &App, caller: &Caller, socket: &mut WebSocket) -> Result<()
             return Ok(());
         }
     }
-    let reply = app.talker()?.reply_to(&caller.actor, taken).await?;
+    let reply = app.conversations()?.reply_to(&caller.actor, taken).await?;
     let response = chat_response(reply)?;
     let frame = json!({"type": "done", "response": response});
     let _ = socket.send(Message::text(frame.to_string())).await;

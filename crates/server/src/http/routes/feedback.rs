@@ -180,6 +180,6 @@ pub async fn finalize(
     PathName(id): PathName<String>,
     _input: Input<Nothing>,
 ) -> Result<Json<FeedbackFinalized>> {
-    let done = app.talker()?.teacher().finalize(&caller.actor, &id).await?;
+    let done = app.conversations()?.lesson_writer().finalize(&caller.actor, &id).await?;
     Ok(Json(FeedbackFinalized::of(&id, done)))
 }

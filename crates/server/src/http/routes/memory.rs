@@ -31,8 +31,8 @@ async fn page<T: From<Page<Memory, i64>>>(
     asked: &MemoryPageQuery,
     kind: MemoryKind,
 ) -> Result<Json<T>> {
-    let owner = scope(app, caller, &asked.whose(), MemoryAct::Read).await?.owner()?;
-    let page = app.engine.memories(&caller.actor, &owner, kind, asked.after, asked.limit).await?;
+    let scope = scope(app, caller, &asked.whose(), MemoryAct::Read).await?;
+    let page = app.engine.memories(&scope, kind, asked.after, asked.limit).await?;
     Ok(Json(page.into()))
 }
 
@@ -43,8 +43,8 @@ async fn forget(
     kind: MemoryKind,
     id: &str,
 ) -> Result<StatusCode> {
-    let owner = scope(app, caller, whose, MemoryAct::Forget).await?.owner()?;
-    app.engine.forget(&caller.actor, &owner, kind, id).await?;
+    let scope = scope(app, caller, whose, MemoryAct::Forget).await?;
+    app.engine.forget(&scope, kind, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -59,7 +59,7 @@ pub async fn status(
     Params(whose): Params<MemoryQuery>,
 ) -> Result<Json<MemoryStatus>> {
     let scope = scope(&app, &caller, &whose, MemoryAct::Read).await?;
-    Ok(Json(app.engine.memory_status(&caller.actor, &scope).await?.into()))
+    Ok(Json(app.engine.memory_status(&scope).await?.into()))
 }
 
 /// List facts
@@ -128,8 +128,8 @@ pub async fn rules(
     caller: Caller,
     Params(whose): Params<MemoryQuery>,
 ) -> Result<Json<RuleList>> {
-    let owner = scope(&app, &caller, &whose, MemoryAct::Read).await?.owner()?;
-    Ok(Json(app.engine.profile(&caller.actor, &owner).await?.into()))
+    let scope = scope(&app, &caller, &whose, MemoryAct::Read).await?;
+    Ok(Json(app.engine.profile(&scope).await?.into()))
 }
 
 /// Forget a rule
@@ -144,8 +144,8 @@ pub async fn forget_rule(
     PathName(id): PathName<String>,
     Params(whose): Params<MemoryQuery>,
 ) -> Result<StatusCode> {
-    let owner = scope(&app, &caller, &whose, MemoryAct::Forget).await?.owner()?;
-    app.engine.forget_rule(&caller.actor, &owner, &id).await?;
+    let scope = scope(&app, &caller, &whose, MemoryAct::Forget).await?;
+    app.engine.forget_rule(&scope, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -168,7 +168,7 @@ pub async fn recall(
         })
         .transpose()?;
     let whose = MemoryQuery { thread, user: asked.user_id };
-    let owner = scope(&app, &caller, &whose, MemoryAct::SwitchRecall).await?.owner()?;
-    app.engine.set_recall(&caller.actor, &owner, asked.enabled).await?;
+    let scope = scope(&app, &caller, &whose, MemoryAct::SwitchRecall).await?;
+    app.engine.set_recall(&scope, asked.enabled).await?;
     Ok(Json(RecallDone { enabled: asked.enabled }))
 }

@@ -54,12 +54,12 @@ pub async fn post(
         tier: sederunt_core::talk::Tier::default(),
         user: None,
     };
-    let taken = app.talker()?.post(&caller.actor, &id, wish, input.key).await?;
+    let taken = app.conversations()?.post(&caller.actor, &id, wish, input.key).await?;
     let mut answer = done(taken.message.sequence, true);
     if !input.asked.wait {
         return Ok((StatusCode::ACCEPTED, Json(answer)));
     }
-    answer.reply = Some(chat_response(app.talker()?.reply_to(&caller.actor, taken).await?)?);
+    answer.reply = Some(chat_response(app.conversations()?.reply_to(&caller.actor, taken).await?)?);
     Ok((StatusCode::OK, Json(answer)))
 }
 
@@ -81,7 +81,7 @@ pub async fn checkpoint(
     if input.body.reason.as_deref().is_some_and(|reason| reason != "manual") {
         return Err(Error::invalid("reason", "must be manual").into());
     }
-    let done = app.talker()?.checkpoint(&caller.actor, &id).await?;
+    let done = app.conversations()?.checkpoint(&caller.actor, &id).await?;
     Ok(Json(CheckpointDone {
         ran: done.ran,
         events_read: Count(done.events_read),

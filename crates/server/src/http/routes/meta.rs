@@ -41,7 +41,7 @@ pub async fn health(Params(()): Params<()>) -> Json<Health> {
     responses((status = 200, description = "Ready", body = Health))
 )]
 pub async fn ready(State(app): State<App>, Params(()): Params<()>) -> Result<Json<Health>> {
-    app.engine.tenant_store().ready().await?;
+    app.engine.ready().await?;
     Ok(healthy())
 }
 

@@ -45,5 +45,5 @@ pub async fn come_back(
     PathName(id): PathName<SessionId>,
     input: Input<Nothing>,
 ) -> Result<Json<Session>> {
-    Ok(Json(app.talker()?.come_back(&caller.actor, &id, input.key).await?.into()))
+    Ok(Json(app.conversations()?.come_back(&caller.actor, &id, input.key).await?.into()))
 }

@@ -122,7 +122,7 @@ pub async fn patch(
     PathName(id): PathName<SessionId>,
     input: Input<PatchSession>,
 ) -> Result<Json<Session>> {
-    Ok(Json(app.talker()?.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
+    Ok(Json(app.conversations()?.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
 }
 
 /// Delete a session

@@ -147,7 +147,7 @@ pub async fn revoke_key(
 
 /// The operator as the owner of a tenant that exists.
 async fn owner_of(app: &App, id: TenantId) -> Result<Actor> {
-    app.engine.tenant_store().tenant(&id).await?.ok_or(Error::NotFound)?;
+    app.engine.operator().tenant(&id).await?;
     Ok(Operator::owner_of(id, SourceKind::Cli))
 }
 

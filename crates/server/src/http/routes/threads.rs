@@ -152,7 +152,7 @@ pub async fn end(
     {
         check_mode(&session, Some(mode))?;
     }
-    match app.talker()?.end(&caller.actor, &id, wish).await {
+    match app.conversations()?.end(&caller.actor, &id, wish).await {
         Ok(ending) if discard => Ok(Json(end_done(ending).discarded())),
         Ok(ending) => Ok(Json(end_done(ending))),
         // A missing conversation and another user's look the same: nothing to end.

@@ -33,8 +33,9 @@ pub async fn session(
 ) -> Result<Json<VoiceSession>> {
     let asked = input.body;
     let caller = app.auth.acting_for(&caller, asked.user_id.as_deref()).await?;
-    let id = app.talker()?.open(&caller.actor, &asked.thread_id, asked.memory_mode.map(Into::into)).await?;
-    let told = app.talker()?.voice_session(&caller.actor, &id, asked.user_id.as_deref()).await?;
+    let id =
+        app.conversations()?.open(&caller.actor, &asked.thread_id, asked.memory_mode.map(Into::into)).await?;
+    let told = app.conversations()?.voice_session(&caller.actor, &id, asked.user_id.as_deref()).await?;
     Ok(Json(VoiceSession {
         thread_id: id.to_string(),
         client_secret: told.client_secret().map(str::to_owned),
@@ -58,14 +59,15 @@ pub async fn turn(
 ) -> Result<Json<VoiceTurnDone>> {
     let asked = input.body;
     let caller = app.auth.acting_for(&caller, asked.user_id.as_deref()).await?;
-    let id = app.talker()?.open(&caller.actor, &asked.thread_id, asked.memory_mode.map(Into::into)).await?;
+    let id =
+        app.conversations()?.open(&caller.actor, &asked.thread_id, asked.memory_mode.map(Into::into)).await?;
     let transcript = Transcript {
         user_text: asked.user_text,
         assistant_text: asked.assistant_text,
         external_id: asked.external_id,
         user: asked.user_id,
     };
-    let done = app.talker()?.voice_turn(&caller.actor, &id, transcript).await?;
+    let done = app.conversations()?.voice_turn(&caller.actor, &id, transcript).await?;
     Ok(Json(VoiceTurnDone { sequence: Count(done.sequence), repeated: done.repeated }))
 }
 
@@ -84,7 +86,7 @@ pub async fn tools(
     let id = thread(&asked.thread_id)?;
     let arguments = asked.arguments.map_or_else(sederunt_core::json::Json::empty_object, |raw| raw.0);
     let result = app
-        .talker()?
+        .conversations()?
         .voice_tool(&caller.actor, &id, asked.user_id.as_deref(), &asked.name, &arguments)
         .await?;
     Ok(Json(VoiceToolDone { result: Raw(result) }))
@@ -104,7 +106,7 @@ pub async fn end(State(app): State<App>, caller: Caller, input: Input<VoiceEnd>)
         modality: Modality::Voice,
         discard: asked.discard.unwrap_or(false),
     };
-    match app.talker()?.end(&caller.actor, &id, wish).await {
+    match app.conversations()?.end(&caller.actor, &id, wish).await {
         Ok(ending) => Ok(Json(end_done(ending))),
         Err(Error::NotFound) => Ok(Json(EndDone::nothing())),
         Err(error) => Err(error.into()),

@@ -1,9 +1,9 @@
-//! A store of SQLite files copied into an empty database: in one transaction, and read back before
-//! it counts, row for row.
+//! Copies a store of SQLite files into an empty database: in one transaction, read back and compared row for row
+//! before it commits.
 //!
-//! Rows go in under the same role and policies as any other write, a tenant at a time. The login makes the schema and
-//! sets its counters, so it is the one that migrations run as. Surrogates are kept; the search index is not copied,
-//! since a store builds what is missing when it is opened.
+//! Rows are written under the same role and policies as any other write, a tenant at a time. The login creates the
+//! schema and sets its sequences, so it is the login of migrations. Row numbers are kept. The search index is not
+//! copied: the store builds what is missing when it is opened.
 
 mod source;
 mod tables;
@@ -15,17 +15,17 @@ use sederunt_core::{Error, Result};
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
 
-use self::source::{Piece, Source};
-use self::tables::{Digest, TABLES, Table};
-use super::connect::{Address, Role};
+use self::source::{CopyChunk, CopySource};
+use self::tables::{CopiedTable, TABLES, TableDigest};
+use super::connect::{Address, DbRole};
 use super::fault::Fault;
-use super::migrate::{self, Login};
+use super::migrate::{self, MigrationLogin};
 use super::tx::AS_STORE;
 
-/// Pieces of rows that may wait to be written.
+/// Chunks that may wait to be written.
 const PIECES_AHEAD: usize = 4;
 
-/// What goes on counting where it was: the sequence, and the file and table that say where.
+/// The sequences that continue where the files ended: the sequence, and the file and table that say where.
 const NUMBERED: [(&str, (&str, &str)); 9] = [
     ("'session_keys'", ("main", "session_heads")),
     ("pg_get_serial_sequence('docs', 'n')", ("main", "docs")),
@@ -38,34 +38,34 @@ const NUMBERED: [(&str, (&str, &str)); 9] = [
     ("pg_get_serial_sequence('session_feedback', 'insertion_order')", ("feedback", "session_feedback")),
 ];
 
-/// What was copied and found equal on both sides.
+/// The rows that were copied and compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyReport {
     /// Each table with its rows.
     pub rows: Vec<(&'static str, u64)>,
 }
 
-/// Copies the SQLite store in a directory, which nobody may write to meanwhile, into an empty
-/// schema. `progress` is told rows done and rows in all; every row counts twice, once when it is
-/// written and once when it is read back.
+/// Copies the SQLite store in a directory, to which no process may write meanwhile, into an empty schema. `progress`
+/// receives the rows done and the rows in all; every row counts twice, once when it is written and once when it is
+/// read back.
 pub async fn copy(
     from: &Path,
     url: &str,
     schema: &str,
     progress: &mut (dyn FnMut(u64, u64) + Send),
-) -> Result<Copied> {
+) -> Result<CopyReport> {
     let address = Address::parse(url, schema)?;
-    let source = Source::open(from)?;
-    migrate::bring_up(&address, Login::Serves).await?;
+    let source = CopySource::open(from)?;
+    migrate::migrate(&address, MigrationLogin::Serves).await?;
     Ok(fill(&address, source, progress).await?)
 }
 
 async fn fill(
     address: &Address,
-    source: Source,
+    source: CopySource,
     progress: &mut (dyn FnMut(u64, u64) + Send),
-) -> Result<Copied, Fault> {
-    let (client, _said) = address.alone().await?;
+) -> Result<CopyReport, Fault> {
+    let (client, _said) = address.connect().await?;
     client
         .batch_execute(
             "BEGIN; SET LOCAL statement_timeout TO 0; SET LOCAL idle_in_transaction_session_timeout TO 0",
@@ -77,29 +77,32 @@ async fn fill(
         last_keys.push(source.last_key(file, table).map_err(Error::internal)?);
     }
     let installation = source.installation_key().map_err(Error::internal)?;
-    client.batch_execute(&format!("SET LOCAL ROLE {}; {AS_STORE}", Role::App.name(&address.schema))).await?;
+    client
+        .batch_execute(&format!("SET LOCAL ROLE {}; {AS_STORE}", DbRole::App.name(&address.schema)))
+        .await?;
     check_empty(&client, &address.schema).await?;
 
     let (send, mut pieces) = mpsc::channel(PIECES_AHEAD);
     let reader = tokio::task::spawn_blocking(move || source.read(&send));
-    let mut ledger = Ledger { written: vec![Digest::default(); TABLES.len()], done: 0, total };
+    let mut progress_so_far =
+        CopyProgress { written: vec![TableDigest::default(); TABLES.len()], done: 0, total };
     let mut tenants = Vec::new();
     while let Some(piece) = pieces.recv().await {
         match piece {
-            Piece::Tenant(tk) => {
+            CopyChunk::Tenant(tk) => {
                 see_tenant(&client, tk).await?;
                 tenants.push(tk);
             }
-            Piece::Rows { table, json, digest } => {
+            CopyChunk::Rows { table, json, digest } => {
                 client.execute(&TABLES[table].insert(), &[&json]).await?;
-                ledger.wrote(table, digest, progress);
+                progress_so_far.wrote(table, digest, progress);
             }
         }
     }
     reader.await.map_err(Error::internal)?.map_err(Error::internal)?;
 
-    let found = read_back(&client, &tenants, &mut ledger, progress).await?;
-    for ((table, written), found) in TABLES.iter().zip(&ledger.written).zip(&found) {
+    let found = read_back(&client, &tenants, &mut progress_so_far, progress).await?;
+    for ((table, written), found) in TABLES.iter().zip(&progress_so_far.written).zip(&found) {
         if written != found {
             let name = table.name;
             return Err(Error::internal(format!("`{name}` reads back as {found:?}, not {written:?}")).into());
@@ -115,29 +118,33 @@ async fn fill(
     client.execute(sql, &[&last_tenant]).await?;
     client.execute("UPDATE installation SET key = $1", &[&installation]).await?;
     client.batch_execute("COMMIT").await?;
-    Ok(Copied {
-        rows: TABLES.iter().zip(&ledger.written).map(|(table, digest)| (table.name, digest.rows)).collect(),
+    Ok(CopyReport {
+        rows: TABLES
+            .iter()
+            .zip(&progress_so_far.written)
+            .map(|(table, digest)| (table.name, digest.rows))
+            .collect(),
     })
 }
 
-/// What has been written, and how far it is.
-struct Ledger {
-    written: Vec<Digest>,
+/// What was written so far.
+struct CopyProgress {
+    written: Vec<TableDigest>,
     done: u64,
     total: u64,
 }
 
-impl Ledger {
-    fn wrote(&mut self, table: usize, digest: Digest, progress: &mut (dyn FnMut(u64, u64) + Send)) {
+impl CopyProgress {
+    fn wrote(&mut self, table: usize, digest: TableDigest, progress: &mut (dyn FnMut(u64, u64) + Send)) {
         self.written[table].add(digest);
         self.done += digest.rows;
         progress(self.done, self.total.max(self.done));
     }
 }
 
-/// Only a database that holds nothing but what a migration makes is filled.
+/// Refuses a database that holds more than what a migration creates.
 async fn check_empty(client: &Client, schema: &str) -> Result<(), Fault> {
-    // The default tenant is the first that a migration makes; another one would hide from this role.
+    // The default tenant is the first that a migration creates; this role cannot see another one.
     see_tenant(client, 1).await?;
     for table in TABLES.iter().filter(|table| table.name != "tenants") {
         let sql = format!("SELECT 1 FROM {} LIMIT 1", table.name);
@@ -145,9 +152,9 @@ async fn check_empty(client: &Client, schema: &str) -> Result<(), Fault> {
             return Err(not_empty().into());
         }
     }
-    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::Scan.name(schema))).await?;
+    client.batch_execute(&format!("SET LOCAL ROLE {}", DbRole::Scan.name(schema))).await?;
     let tenants = client.query("SELECT tk FROM tenants LIMIT 2", &[]).await?;
-    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::App.name(schema))).await?;
+    client.batch_execute(&format!("SET LOCAL ROLE {}", DbRole::App.name(schema))).await?;
     match tenants.len() {
         0 | 1 => Ok(()),
         _ => Err(not_empty().into()),
@@ -163,28 +170,28 @@ async fn see_tenant(client: &Client, tk: i32) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Reads everything again, as it now stands in the database.
+/// Reads everything back from the database.
 async fn read_back(
     client: &Client,
     tenants: &[i32],
-    ledger: &mut Ledger,
+    progress_so_far: &mut CopyProgress,
     progress: &mut (dyn FnMut(u64, u64) + Send),
-) -> Result<Vec<Digest>, Fault> {
-    let mut found = vec![Digest::default(); TABLES.len()];
+) -> Result<Vec<TableDigest>, Fault> {
+    let mut found = vec![TableDigest::default(); TABLES.len()];
     for tk in tenants {
         see_tenant(client, *tk).await?;
         for (table, digest) in TABLES.iter().zip(&mut found) {
             let seen = digest_of(client, table).await?;
             digest.add(seen);
-            ledger.done += seen.rows;
-            progress(ledger.done, ledger.total.max(ledger.done));
+            progress_so_far.done += seen.rows;
+            progress(progress_so_far.done, progress_so_far.total.max(progress_so_far.done));
         }
     }
     Ok(found)
 }
 
-async fn digest_of(client: &Client, table: &Table) -> Result<Digest, Fault> {
-    let mut digest = Digest::default();
+async fn digest_of(client: &Client, table: &CopiedTable) -> Result<TableDigest, Fault> {
+    let mut digest = TableDigest::default();
     let no_parameters: [&str; 0] = [];
     let mut rows = std::pin::pin!(client.query_raw(&table.read_back(), no_parameters).await?);
     while let Some(row) = rows.try_next().await? {

@@ -1,4 +1,4 @@
-//! The files that are copied: one snapshot of them, read table by table.
+//! The SQLite files: one snapshot, read table by table.
 
 use std::path::Path;
 
@@ -8,35 +8,35 @@ use sederunt_core::{Error, Result};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::tables::{Digest, Kind, TABLES, Table};
+use super::tables::{ColumnKind, CopiedTable, TABLES, TableDigest};
 use crate::sqlite;
 
-/// A piece is sent when it has this many rows, or this much text.
+/// A chunk is sent when it has this many rows, or this many bytes.
 const PIECE_ROWS: u64 = 1_000;
 const PIECE_BYTES: usize = 1024 * 1024;
 
-/// The files beside `threads`, and what the tables that are copied call them.
+/// The side files, and the names under which they are attached.
 const BESIDE: [(&str, &str); 3] =
     [("memory", "memory.sqlite3"), ("crisis", "crisis.sqlite3"), ("feedback", "session_feedback.sqlite3")];
 
-/// What the reader hands over.
-pub(super) enum Piece {
+/// What the reader sends.
+pub(super) enum CopyChunk {
     /// The rows that follow are this tenant's.
     Tenant(i32),
     Rows {
-        /// Its place in [`TABLES`].
+        /// Its index in [`TABLES`].
         table: usize,
         json: String,
-        digest: Digest,
+        digest: TableDigest,
     },
 }
 
 /// A snapshot of a store's files.
-pub(super) struct Source(Connection);
+pub(super) struct CopySource(Connection);
 
-impl Source {
+impl CopySource {
     pub(super) fn open(directory: &Path) -> Result<Self> {
-        sqlite::settle(directory)?;
+        sqlite::copy_side_files(directory)?;
         let path = directory.join("threads.sqlite3");
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
@@ -46,7 +46,7 @@ impl Source {
                 db.execute(&format!("ATTACH ?1 AS {name}"), [file.to_string_lossy()])?;
             }
             db.pragma_update(None, "query_only", "ON")?;
-            // The first read fixes what is seen from here on.
+            // The first read fixes the snapshot.
             db.execute_batch("BEGIN")?;
             for name in BESIDE.iter().map(|(name, _)| *name).chain(["main"]) {
                 db.query_row(&format!("SELECT count(*) FROM {name}.sqlite_schema"), [], |row| {
@@ -71,33 +71,33 @@ impl Source {
         Ok(rows)
     }
 
-    /// The last surrogate that was given to a row of a table, whether it is still there or not.
+    /// The highest number that was given to a row of a table, whether the row still exists or not.
     pub(super) fn last_key(&self, file: &str, table: &str) -> rusqlite::Result<i64> {
         let sql = format!("SELECT coalesce(max(seq), 0) FROM {file}.sqlite_sequence WHERE name = ?1");
         self.0.query_row(&sql, [table], |row| row.get(0))
     }
 
-    /// The secret of the installation: what was named under it must be found under it.
+    /// The secret key of the installation: pseudonyms that were derived from it must stay valid.
     pub(super) fn installation_key(&self) -> rusqlite::Result<Vec<u8>> {
         self.0.query_row("SELECT key FROM installation", [], |row| row.get(0))
     }
 
-    /// A tenant without a name is being removed: it stays behind.
+    /// A tenant without a name is being removed and is not copied.
     fn tenants(&self) -> rusqlite::Result<Vec<i32>> {
         let mut statement = self.0.prepare("SELECT tk FROM tenants WHERE id IS NOT NULL ORDER BY tk")?;
         statement.query_map([], |row| row.get(0))?.collect()
     }
 
-    /// Hands over everything, tenant by tenant. Ends early when nobody takes it any more.
-    pub(super) fn read(&self, to: &mpsc::Sender<Piece>) -> rusqlite::Result<()> {
+    /// Sends all rows, tenant by tenant. Ends early if the receiver is gone.
+    pub(super) fn read(&self, to: &mpsc::Sender<CopyChunk>) -> rusqlite::Result<()> {
         for tk in self.tenants()? {
-            if to.blocking_send(Piece::Tenant(tk)).is_err() {
+            if to.blocking_send(CopyChunk::Tenant(tk)).is_err() {
                 return Ok(());
             }
             for (at, table) in TABLES.iter().enumerate() {
                 let mut statement = self.0.prepare(&table.select())?;
                 let mut rows = statement.query([tk])?;
-                let mut gathered = Gathered::default();
+                let mut gathered = ChunkBuilder::default();
                 loop {
                     let row = rows.next()?;
                     if let Some(row) = row {
@@ -105,9 +105,9 @@ impl Source {
                     }
                     let full = gathered.digest.rows >= PIECE_ROWS || gathered.json.len() >= PIECE_BYTES;
                     if (full || row.is_none()) && gathered.digest.rows > 0 {
-                        let Gathered { json, digest } = std::mem::take(&mut gathered);
+                        let ChunkBuilder { json, digest } = std::mem::take(&mut gathered);
                         let json = format!("[{json}]");
-                        if to.blocking_send(Piece::Rows { table: at, json, digest }).is_err() {
+                        if to.blocking_send(CopyChunk::Rows { table: at, json, digest }).is_err() {
                             return Ok(());
                         }
                     }
@@ -121,15 +121,15 @@ impl Source {
     }
 }
 
-/// Rows on their way.
+/// The rows of the next chunk.
 #[derive(Default)]
-struct Gathered {
+struct ChunkBuilder {
     json: String,
-    digest: Digest,
+    digest: TableDigest,
 }
 
-impl Gathered {
-    fn take(&mut self, table: &Table, row: &Row<'_>) -> rusqlite::Result<()> {
+impl ChunkBuilder {
+    fn take(&mut self, table: &CopiedTable, row: &Row<'_>) -> rusqlite::Result<()> {
         let mut fields: Vec<Option<String>> = Vec::with_capacity(table.columns.len());
         let mut object = serde_json::Map::with_capacity(table.columns.len());
         for (at, (name, _, kind)) in table.columns.iter().enumerate() {
@@ -150,22 +150,22 @@ impl Gathered {
     }
 }
 
-/// A stored value as the text that both sides compare.
-fn text_of(value: ValueRef<'_>, kind: Kind) -> rusqlite::Result<Option<String>> {
+/// A stored value as the text by which rows are compared.
+fn text_of(value: ValueRef<'_>, kind: ColumnKind) -> rusqlite::Result<Option<String>> {
     Ok(match (value, kind) {
         (ValueRef::Null, _) => None,
         (ValueRef::Integer(number), _) => Some(number.to_string()),
-        (ValueRef::Blob(bytes), Kind::Bytes | Kind::Uuid) => Some(hex::encode(bytes)),
+        (ValueRef::Blob(bytes), ColumnKind::Bytes | ColumnKind::Uuid) => Some(hex::encode(bytes)),
         (other, _) => Some(other.as_str()?.to_owned()),
     })
 }
 
-/// The same text as the value that the database is given.
-fn value_of(text: &str, kind: Kind) -> Value {
+/// The same text as the value that the database gets.
+fn value_of(text: &str, kind: ColumnKind) -> Value {
     match kind {
-        Kind::Number => text.parse::<i64>().map_or(Value::Null, Value::from),
-        Kind::Flag => Value::Bool(text != "0"),
-        Kind::Bytes => format!("\\x{text}").into(),
-        Kind::Text | Kind::Uuid | Kind::List => text.into(),
+        ColumnKind::Number => text.parse::<i64>().map_or(Value::Null, Value::from),
+        ColumnKind::Flag => Value::Bool(text != "0"),
+        ColumnKind::Bytes => format!("\\x{text}").into(),
+        ColumnKind::Text | ColumnKind::Uuid | ColumnKind::List => text.into(),
     }
 }

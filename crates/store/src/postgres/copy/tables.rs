@@ -1,11 +1,11 @@
-//! Every table of the database, where each column of it stands in the files, and how equal rows are
-//! told on both sides.
+//! Every table of the database, the column of the files that each of its columns comes from, and how rows are
+//! compared.
 
 use sha2::Digest as _;
 
-/// How a column is written and read: in between, every value is a text.
+/// How a column is written and read; in between, every value is a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     Text,
     Number,
     Flag,
@@ -15,20 +15,20 @@ pub(super) enum Kind {
     List,
 }
 
-use Kind::{Bytes, Flag, List, Number, Text, Uuid};
+use ColumnKind::{Bytes, Flag, List, Number, Text, Uuid};
 
-/// A column: its name, where it comes from in the files (`""`: the same name), its kind.
-pub(super) type Column = (&'static str, &'static str, Kind);
+/// A column: its name, its source in the files (`""`: the same name), its kind.
+pub(super) type CopiedColumn = (&'static str, &'static str, ColumnKind);
 
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct CopiedTable {
     pub(super) name: &'static str,
-    pub(super) columns: &'static [Column],
-    /// Its rows of the tenant `?1` in the files, in the order in which they go in.
+    pub(super) columns: &'static [CopiedColumn],
+    /// Its rows of the tenant `?1` in the files, in the order in which they are inserted.
     pub(super) from: &'static str,
 }
 
-/// The logs that a tenant's sessions are made of: their own, and what forks still refer to.
+/// The logs that a tenant's sessions consist of: their own, and those that forks refer to.
 macro_rules! logs {
     () => {
         "(SELECT sk AS log FROM session_heads WHERE tk = ?1 \
@@ -37,13 +37,13 @@ macro_rules! logs {
 }
 
 /// Every table, in the order in which references allow them to be filled.
-pub(super) const TABLES: &[Table] = &[
-    Table {
+pub(super) const TABLES: &[CopiedTable] = &[
+    CopiedTable {
         name: "tenants",
         columns: &[("tk", "", Number), ("id", "", Text), ("suspended", "", Flag), ("created_at", "", Number)],
         from: "tenants WHERE tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "users",
         columns: &[
             ("tk", "", Number),
@@ -56,7 +56,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "users WHERE tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "identities",
         columns: &[
             ("tk", "", Number),
@@ -66,7 +66,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "identities WHERE tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "api_keys",
         columns: &[
             ("tk", "", Number),
@@ -82,7 +82,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "keys WHERE tk = ?1 ORDER BY kk",
     },
-    Table {
+    CopiedTable {
         name: "session_heads",
         columns: &[
             ("tk", "h.tk", Number),
@@ -124,7 +124,7 @@ pub(super) const TABLES: &[Table] = &[
         from: "session_heads h JOIN session_tails t ON t.sk = h.sk JOIN sessions s ON s.sk = h.sk
                WHERE h.tk = ?1 ORDER BY h.sk",
     },
-    Table {
+    CopiedTable {
         name: "sessions",
         columns: &[
             ("tk", "s.tk", Number),
@@ -159,22 +159,22 @@ pub(super) const TABLES: &[Table] = &[
         from: "sessions s JOIN session_details d ON d.sk = s.sk JOIN session_heads h ON h.sk = s.sk
                WHERE s.tk = ?1 ORDER BY s.sk",
     },
-    Table {
+    CopiedTable {
         name: "participants",
         columns: &[("tk", "", Number), ("sk", "", Number), ("user_id", "", Text)],
         from: "participants WHERE tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "departures",
         columns: &[("tk", "", Number), ("sk", "", Number), ("user_id", "", Text)],
         from: "departures WHERE tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "session_metadata",
         columns: &[("tk", "", Number), ("sk", "", Number), ("key", "", Text), ("value", "", Text)],
         from: "session_metadata WHERE tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "session_ranges",
         columns: &[
             ("tk", "h.tk", Number),
@@ -185,7 +185,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "session_ranges r JOIN session_heads h ON h.sk = r.sk WHERE h.tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "events",
         columns: &[
             ("tk", "?1", Number),
@@ -202,7 +202,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: concat!(logs!(), " JOIN events e ON e.k BETWEEN l.log << 32 AND (l.log << 32) | 4294967295"),
     },
-    Table {
+    CopiedTable {
         name: "external_ids",
         columns: &[
             ("tk", "?1", Number),
@@ -212,7 +212,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: concat!(logs!(), " JOIN event_external x ON x.log = l.log"),
     },
-    Table {
+    CopiedTable {
         name: "idempotency",
         columns: &[
             ("tk", "", Number),
@@ -226,11 +226,11 @@ pub(super) const TABLES: &[Table] = &[
             ("note", "", Uuid),
             ("at", "", Number),
         ],
-        // A key whose session is gone says nothing, and may stand there twice.
+        // A key whose session is gone has no effect, and may be there twice.
         from: "idempotency i WHERE tk = ?1 \
                AND (sk IS NULL OR EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = i.sk))",
     },
-    Table {
+    CopiedTable {
         name: "shares",
         columns: &[
             ("tk", "s.tk", Number),
@@ -248,7 +248,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "shares s JOIN session_heads h ON h.sk = s.sk WHERE s.tk = ?1 ORDER BY hk",
     },
-    Table {
+    CopiedTable {
         name: "docs",
         columns: &[
             ("tk", "", Number),
@@ -264,7 +264,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "docs WHERE tk = ?1 ORDER BY n",
     },
-    Table {
+    CopiedTable {
         name: "doc_facets",
         columns: &[
             ("tk", "", Number),
@@ -275,7 +275,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "doc_facets WHERE tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "approvals",
         columns: &[
             ("tk", "", Number),
@@ -294,7 +294,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "approvals WHERE tk = ?1 ORDER BY n",
     },
-    Table {
+    CopiedTable {
         name: "audit",
         columns: &[
             ("tk", "", Number),
@@ -305,7 +305,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "audit WHERE tk = ?1 ORDER BY ak",
     },
-    Table {
+    CopiedTable {
         name: "talks",
         columns: &[
             ("tk", "", Number),
@@ -316,7 +316,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "talks WHERE tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "feedback_events",
         columns: &[
             ("tk", "", Number),
@@ -332,7 +332,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "feedback_events WHERE tk = ?1 ORDER BY n",
     },
-    Table {
+    CopiedTable {
         name: "feedback_names",
         columns: &[
             ("tk", "", Number),
@@ -344,7 +344,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "feedback_names WHERE tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "feedback_sessions",
         columns: &[
             ("tk", "", Number),
@@ -361,7 +361,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "feedback_sessions WHERE tk = ?1 ORDER BY n",
     },
-    Table {
+    CopiedTable {
         name: "lessons",
         columns: &[
             ("tk", "", Number),
@@ -384,7 +384,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "lessons WHERE tk = ?1 ORDER BY n",
     },
-    Table {
+    CopiedTable {
         name: "lesson_words",
         columns: &[
             ("tk", "l.tk", Number),
@@ -396,7 +396,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "lessons l JOIN lesson_words w ON w.n = l.n WHERE l.tk = ?1",
     },
-    Table {
+    CopiedTable {
         name: "memories",
         columns: &[
             ("tk", "", Number),
@@ -416,7 +416,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "memory.memories WHERE tk = ?1 ORDER BY n",
     },
-    Table {
+    CopiedTable {
         name: "memory_words",
         columns: &[
             ("tk", "?1", Number),
@@ -428,7 +428,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "memory.memory_words WHERE drawer IN (SELECT drawer FROM memory.memories WHERE tk = ?1)",
     },
-    Table {
+    CopiedTable {
         name: "crisis_log",
         columns: &[
             ("tk", "", Number),
@@ -441,7 +441,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         from: "crisis.crisis_log WHERE tk = ?1 ORDER BY insertion_order",
     },
-    Table {
+    CopiedTable {
         name: "session_feedback",
         columns: &[
             ("tk", "", Number),
@@ -461,8 +461,8 @@ pub(super) const TABLES: &[Table] = &[
     },
 ];
 
-impl Table {
-    /// Its rows in the files.
+impl CopiedTable {
+    /// Selects its rows from the files.
     pub(super) fn select(&self) -> String {
         let columns = self.columns.iter().map(|(name, from, _)| if from.is_empty() { *name } else { *from });
         format!("SELECT {} FROM {}", columns.collect::<Vec<_>>().join(", "), self.from)
@@ -472,10 +472,10 @@ impl Table {
         format!("SELECT count(*) FROM {}", self.from)
     }
 
-    /// Takes rows as one JSON text.
+    /// Inserts rows from one JSON text.
     pub(super) fn insert(&self) -> String {
         let names = self.columns.iter().map(|(name, _, _)| *name).collect::<Vec<_>>().join(", ");
-        // The default tenant is there already; its number and name are the same everywhere.
+        // The default tenant exists already; its number and name are the same everywhere.
         let rest = match self.name {
             "tenants" => {
                 " ON CONFLICT (tk) DO UPDATE SET id = excluded.id, suspended = excluded.suspended, \
@@ -490,7 +490,7 @@ impl Table {
         )
     }
 
-    /// Its rows in the database, every column as the text that it has in between.
+    /// Selects its rows from the database, every column as text.
     pub(super) fn read_back(&self) -> String {
         let columns = self.columns.iter().map(|(name, _, kind)| match kind {
             Text => (*name).to_owned(),
@@ -503,18 +503,18 @@ impl Table {
     }
 }
 
-/// Rows, whatever their order: how many, and the sum of their hashes.
+/// A digest of rows in any order: their number and the sum of their hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Digest {
+pub(super) struct TableDigest {
     pub(super) rows: u64,
     sum: u128,
 }
 
-impl Digest {
+impl TableDigest {
     pub(super) fn row(&mut self, fields: &[Option<&str>]) {
         let mut hash = sha2::Sha256::new();
         for field in fields {
-            // Lengths first, so that no two rows can share their bytes.
+            // Lengths first, so that different rows cannot have the same bytes.
             match field {
                 None => hash.update([0]),
                 Some(text) => {
@@ -543,7 +543,7 @@ mod tests {
     #[test]
     fn a_digest_tells_rows_apart_but_not_their_order() {
         let digest = |rows: &[&[Option<&str>]]| {
-            let mut digest = Digest::default();
+            let mut digest = TableDigest::default();
             rows.iter().for_each(|row| digest.row(row));
             digest
         };
@@ -555,7 +555,7 @@ mod tests {
         assert_ne!(digest(&[&[Some("ab"), Some("c")]]), digest(&[&[Some("a"), Some("bc")]]));
     }
 
-    /// Made anew by the store that is opened on the copy, or of no use to it.
+    /// Tables that the store fills again when it is opened on the copy, or that it does not need.
     const NOT_COPIED: [&str; 3] = ["search_docs", "search_done", "reply_pieces"];
 
     #[test]

@@ -1,33 +1,33 @@
-//! Batches of appends: whole, in order, apart from each other; and what is said when a commit is lost.
+//! Batches of appends: whole, in order, independent of each other; and the answers when a commit is lost.
 
 use sederunt_core::store::{AppendRule, Fence};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::postgres::batch::{self, Answer, Job};
+use crate::postgres::append::{AppendJob, CommitAnswer, batch};
 
 /// Jobs for one batch, and where their answers arrive.
 #[derive(Default)]
 struct Batch {
-    jobs: Vec<Job>,
-    /// For those that are put into lanes.
-    answers: Vec<oneshot::Receiver<Answer>>,
+    jobs: Vec<AppendJob>,
+    /// For those that are put into append queues.
+    answers: Vec<oneshot::Receiver<CommitAnswer>>,
 }
 
 impl Batch {
     fn add(&mut self, tk: i32, of: &str, name: &str, text: &str, guard: Guard, key: Option<IdemKey>) {
         let (done, answer) = oneshot::channel();
         let (tenant, session, events) = (tenant(of), id(name), vec![message(text)]);
-        self.jobs.push(Job { tk, tenant, session, guard, events, key, done });
+        self.jobs.push(AppendJob { tk, tenant, session, guard, write: Write::Append(events), key, done });
         self.answers.push(answer);
     }
 
-    async fn run(self, scene: &Scene) -> Vec<Answer> {
-        batch::run(&scene.store.base, &self.jobs).await
+    async fn run(self, scene: &Scene) -> Vec<CommitAnswer> {
+        batch::run(&scene.store.context, &self.jobs).await
     }
 }
 
-fn verdicts(answers: &[Answer]) -> Vec<&'static str> {
+fn verdicts(answers: &[CommitAnswer]) -> Vec<&'static str> {
     answers.iter().map(verdict).collect()
 }
 
@@ -126,7 +126,7 @@ async fn what_a_browser_records_and_what_a_share_link_sends_is_not_batched() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn appends_of_a_session_keep_their_order_while_the_lanes_change() {
+async fn appends_of_a_session_keep_their_order_while_the_queues_change() {
     const SESSIONS: usize = 20;
     const EACH: usize = 60;
     with_store(async |scene| {
@@ -134,7 +134,7 @@ async fn appends_of_a_session_keep_their_order_while_the_lanes_change() {
         for n in 0..SESSIONS {
             scene.open("ours", &format!("s{n}")).await;
         }
-        // From a few to many: the first find one lane, the later ones all of them.
+        // From few to many: the first use one queue, the later ones all of them.
         let mut batch = Batch::default();
         for round in 0..EACH {
             for n in 0..SESSIONS {
@@ -143,7 +143,7 @@ async fn appends_of_a_session_keep_their_order_while_the_lanes_change() {
         }
         let Batch { jobs, answers } = batch;
         for (n, job) in jobs.into_iter().enumerate() {
-            scene.store.lanes.put(job).unwrap();
+            scene.store.append_queues.put(job).unwrap();
             if n % 97 == 0 {
                 tokio::task::yield_now().await;
             }

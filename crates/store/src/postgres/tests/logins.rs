@@ -14,7 +14,7 @@ struct Installation {
 impl Installation {
     async fn set_up() -> Self {
         let schema = fresh_schema();
-        let roles = connect::Role::names(&schema);
+        let roles = connect::DbRole::names(&schema);
         let mut sql = String::new();
         for role in &roles {
             sql.push_str(&format!("CREATE ROLE {role} NOLOGIN NOINHERIT; "));
@@ -45,7 +45,7 @@ impl Installation {
         PostgresOptions { schema: self.schema.clone(), pool_size: 4, ..plain }
     }
 
-    /// A connection of the login that serves, as somebody who got a statement of theirs into it would have.
+    /// A connection of the login that serves, as an attacker would have who got a statement into it.
     async fn serving_client(&self) -> Client {
         let (client, connection) = tokio_postgres::connect(&self.url("serve"), NoTls).await.unwrap();
         tokio::spawn(connection);
@@ -54,7 +54,7 @@ impl Installation {
     }
 
     async fn drop(self) {
-        let (schema, roles) = (&self.schema, connect::Role::names(&self.schema).join(", "));
+        let (schema, roles) = (&self.schema, connect::DbRole::names(&self.schema).join(", "));
         let sql = format!(
             "DROP OWNED BY {schema}_owner, {schema}_serve, {roles} CASCADE;
              DROP ROLE {schema}_owner, {schema}_serve, {roles}"
@@ -157,11 +157,11 @@ async fn the_login_of_one_installation_reads_nothing_of_another() {
         let second = Installation::set_up().await;
         second.migrate().await;
         let client = second.serving_client().await;
-        for role in connect::Role::names(&first.schema) {
+        for role in connect::DbRole::names(&first.schema) {
             let state = refusal(&client, &format!("SET ROLE {role}")).await;
             assert_eq!(state, SqlState::INSUFFICIENT_PRIVILEGE, "{role}");
         }
-        for role in connect::Role::names(&second.schema) {
+        for role in connect::DbRole::names(&second.schema) {
             let sql = format!("SET ROLE {role}; SET app.tk TO '{tk}'; SET app.tks TO '{{{tk}}}'");
             client.batch_execute(&sql).await.unwrap();
             let state = refusal(&client, &format!("SELECT content FROM {}.events", first.schema)).await;

@@ -1,17 +1,17 @@
-//! What PostgreSQL alone promises: walls inside the database, batches, nodes that hear of each other, and a
-//! database that goes away and comes back.
+//! What only PostgreSQL promises: row-level security, batches, notifications between nodes, and a database that goes
+//! away and comes back.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
 
 mod batches;
-mod following;
-mod known;
+mod head_cache;
+mod indexer;
 mod logins;
-mod losses;
+mod lost_connections;
 mod nodes;
 mod plans;
+mod row_security;
 mod schema;
 mod tls;
-mod walls;
 
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
@@ -24,11 +24,11 @@ use sederunt_core::approval::{self, Approval};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::definitions::{self, DefinitionDoc};
 use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
-use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
+use sederunt_core::ids::{CredentialId, Incarnation, RandomIds, SessionId, TenantId};
 use sederunt_core::json::Json;
 use sederunt_core::live::Hub;
 use sederunt_core::people::Audit;
-use sederunt_core::session::{Details, Head, MemoryMode, SessionSource, SessionType, SourceKind, Status};
+use sederunt_core::session::{Details, Head, SessionSource, SessionType, SourceKind, Status};
 use sederunt_core::store::{
     Change, ChangePart, CommitResult, Guard, IdemKey, NewSession, PartTarget, Record, Refusal, Store, Write,
 };
@@ -39,7 +39,7 @@ use tokio_postgres::{Client, NoTls};
 use super::connect::schemas;
 use super::migrate::VERSION;
 use super::{PostgresOptions, PostgresStore};
-use crate::kept;
+use crate::record_builders;
 
 /// No wait in these tests needs longer than this unless something is lost.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ async fn in_time<T>(what: &str, wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
-/// Looks again until it is so.
+/// Polls until the condition holds.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     in_time(what, async {
         while !so().await {
@@ -113,12 +113,12 @@ async fn with_store_at(url: String, test: impl AsyncFnOnce(&Scene)) {
 }
 
 async fn drop_schema(schema: &str) {
-    let (all, roles) = (schemas(schema).join(", "), super::connect::Role::names(schema).join(", "));
+    let (all, roles) = (schemas(schema).join(", "), super::connect::DbRole::names(schema).join(", "));
     let sql = format!("DROP SCHEMA IF EXISTS {all} CASCADE; DROP ROLE IF EXISTS {roles}");
     admin("public").await.batch_execute(&sql).await.unwrap();
 }
 
-/// A connection as the superuser, who passes every wall.
+/// A connection as the superuser, whom no policy binds.
 async fn admin(schema: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -139,60 +139,14 @@ fn tenant(text: &str) -> TenantId {
 }
 
 fn session(name: &str) -> NewSession {
-    let unset = Timestamp::default();
+    let incarnation = Incarnation::drawn(&RandomIds);
     NewSession {
         id: id(name),
-        head: Head {
-            incarnation: Incarnation::generate(),
-            session_type: SessionType::Mixed,
-            is_talk: true,
-            is_bridge: false,
-            is_external: false,
-            is_group: false,
-            holder: None,
-            status: Status::Idle,
-            inactive: false,
-            version: 1,
-            last_sequence: 0,
-            last_at: unset,
-            message_count: 0,
-            bytes: 0,
-            turn_count: 0,
-            turn: None,
-            preview: None,
-            described: false,
-            claim: None,
-            epoch: 0,
-            attempts: 0,
-            stop_requested: false,
-            priority: 0,
-            deadline_at: None,
-        },
+        head: Head { is_talk: true, ..Head::blank(incarnation, SessionType::Mixed, Status::Idle, None) },
         details: Details {
-            source: SessionSource::direct(SourceKind::Api, false),
             metadata: Json::stored("{\"a\":1}"),
-            task_id: None,
-            agent_slug: None,
-            entity_id: None,
-            parent_id: None,
-            root_id: None,
-            retry_of: None,
             title: Some("a title".into()),
-            description: None,
-            description_source: None,
-            working_memory: None,
-            input: None,
-            draft_values: None,
-            run: None,
-            result: None,
-            usage: None,
-            error_message: None,
-            end_reason: None,
-            memory_mode: MemoryMode::Local,
-            is_anonymous: false,
-            created_at: unset,
-            started_at: None,
-            completed_at: None,
+            ..Details::blank(SessionSource::direct(SourceKind::Api, false))
         },
         participants: vec![sederunt_core::UserId::stored("ann")],
         fork_of: None,
@@ -249,7 +203,7 @@ fn putting(name: &str, facets: &[(&'static str, &str)]) -> Record {
     Record::PutDoc { doc: Box::new(doc), expects: None }
 }
 
-/// Asks somebody about a session's task of the same name.
+/// Adds an approval for a session's task of the same name.
 fn asking(name: &str, session: &str, assigned_to: Option<&str>) -> Record {
     Record::AddApproval(Box::new(Approval {
         id: name.into(),
@@ -281,7 +235,7 @@ impl Scene {
     async fn tenant_named(&self, name: &str) -> i32 {
         let audit = Audit { actor: "operator".into(), action: "tenant.create", target: name.into() };
         self.create_tenant(&tenant(name), audit).await.unwrap();
-        self.store.base.tk(&tenant(name)).await.unwrap().unwrap()
+        self.store.context.tk(&tenant(name)).await.unwrap().unwrap()
     }
 
     async fn open(&self, of: &str, name: &str) -> CommitResult {

@@ -1,4 +1,5 @@
-//! Two stores on one schema, as two nodes are: what one does, the other hears of, whatever becomes of its ears.
+//! Two stores on one schema, as two nodes: each learns what the other commits, even if its listening connection is
+//! lost.
 
 use sederunt_core::live::hints::HintBatch;
 use sederunt_core::live::{Delta, LogReader, ReaderStep};
@@ -88,7 +89,7 @@ async fn a_listener_that_is_cut_off_comes_back_and_doubts_everything() {
         let mut upto = 0;
         for _ in 0..3 {
             assert_eq!(deafen(here).await, 2, "both nodes were listening");
-            // Said into deaf ears: the poll, or the doubt after the return, must find it.
+            // Sent while the other node does not listen: its poll, or the wake-up after it reconnects, must find it.
             there.say("ours", "s", "hi").await;
             upto += 1;
             let seen = in_time("what was said meanwhile", follow(here, "ours", "s", &mut reader, upto)).await;
@@ -182,7 +183,7 @@ async fn batches_of_two_nodes_on_the_same_sessions_never_wait_in_a_circle() {
     .await;
 }
 
-/// A login that nobody has granted anything, and what it hears on the store's channel.
+/// A login without any rights, and what it hears on the store's channel.
 struct Stranger {
     client: Client,
     heard: tokio::sync::mpsc::UnboundedReceiver<String>,
@@ -401,7 +402,7 @@ async fn the_text_of_a_finished_reply_is_cleared_away() {
                 == 0
         })
         .await;
-        crate::postgres::pieces::remove_old(&here.store.base).await.unwrap();
+        crate::postgres::reply_pieces::remove_old(&here.store.context).await.unwrap();
         assert_eq!(count(&admin, "SELECT count(*) FROM reply_pieces").await, 0);
     })
     .await;

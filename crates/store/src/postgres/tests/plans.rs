@@ -1,6 +1,6 @@
-//! What commands cost on a database that nobody has analysed yet: as many rows as they touch, not as many as the
-//! tenant has. Search stays out of it: whether to go by words or by time depends on how common the words are, and
-//! the planner is left that choice.
+//! What commands cost on a database that was not analysed yet: they read as many rows as they touch, not as many as
+//! the tenant has. Search is left out: whether to walk words or time depends on how common the words are, and the
+//! planner is left that choice.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use sederunt_core::store::{MemoryQuery, Update};
 use sederunt_core::work::ClaimOrder;
 
 use super::*;
-use crate::postgres::claim::lock_from;
+use crate::postgres::claim::lock_sql;
 use crate::postgres::tx::Scope;
 
 const SESSIONS: usize = 600;
 const ROUNDS: usize = 20;
-/// A round whose answers are not looked at, because there is little yet.
+/// A round whose result is not checked, because there are few rows yet.
 const PLANNING: usize = SESSIONS;
-/// What making a session may look at, 4.6 rows on average when this was written, and what a round may, 134: a page of every
-/// state that there is, two claims, a deletion. Looking through the tenant in every round would be 600 more for each, and
-/// through the queue in every claim 280.
+/// Rows that creating a session may read, 4.6 on average when this was written, and rows of a round, 134: a page of
+/// every state, two claims, a deletion. Reading the tenant in every round would be 600 more for each, and reading the
+/// queue in every claim 280.
 const ROWS_PER_SESSION_MAX: usize = 6;
 const ROWS_PER_ROUND_MAX: usize = 200;
-/// All of it: the sessions, the rounds with one of planning, and the tenant once more to take stock of it. What the steps of
-/// the schema look at is left out.
+/// In all: the sessions, the rounds with one of planning, and the tenant once more to analyse it. What the migrations
+/// read is left out.
 const ROWS_MAX: usize = SESSIONS * ROWS_PER_SESSION_MAX + (ROUNDS + 1) * ROWS_PER_ROUND_MAX + SESSIONS;
 
-/// Rows that statements have looked at so far in this schema: by reading a table through, and by an index.
+/// Rows that statements have read so far in this schema: by sequential scans, and by an index.
 type Looked = BTreeMap<String, (i64, i64)>;
 
 async fn looked_at(client: &Client, schema: &str) -> Looked {
@@ -45,7 +45,7 @@ async fn settled(client: &Client, schema: &str) -> Looked {
     looked_at(client, schema).await
 }
 
-/// When the database last took stock of its tables.
+/// When the tables were analysed last.
 #[derive(Clone, Copy, Debug)]
 enum Stock {
     Never,
@@ -75,7 +75,7 @@ async fn no_command_looks_through_a_whole_tenant() {
                 if matches!(stock, Stock::Of(count) if count == n + 1) {
                     scene.index_now().await.unwrap();
                     take_stock(&admin, &scene.schema).await;
-                    // Whatever is planned anew is planned now, and stays so.
+                    // Statements that are planned again are planned now, and keep that plan.
                     every_command(scene, PLANNING).await;
                 }
             }
@@ -170,8 +170,8 @@ async fn every_command(scene: &Scene, n: usize) {
 }
 
 const DOCS: usize = 600;
-/// All of it, generously: the making, and ten rows and their facets in every round. Looking through the tenant once
-/// in every round would be 12,000 more.
+/// In all, generously: the creation, and ten rows and their facets in every round. Reading the tenant once in every
+/// round would be 12,000 more.
 const LIST_ROWS_MAX: i64 = 25_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -211,7 +211,7 @@ async fn no_list_of_documents_or_approvals_looks_through_a_whole_tenant() {
     .await;
 }
 
-/// Rows looked at so far, as far as connections have reported them.
+/// Rows read so far, as far as connections have reported them.
 async fn looked_at_now(scene: &Scene, admin: &Client) -> i64 {
     let looked = looked_at(admin, &scene.schema).await;
     looked.values().map(|(through, by_index)| through + by_index).sum()
@@ -274,8 +274,7 @@ fn a_key(n: usize) -> IdemKey {
     IdemKey { scope: *scope.as_bytes(), body: [1; 16], note: None }
 }
 
-/// All of it, generously. Looking through the talks, the memories or their words once in every round would be 12,000
-/// more each.
+/// In all, generously. Reading the talks, the memories or their words once in every round would be 12,000 more each.
 const TALK_ROWS_MAX: i64 = 10_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -291,13 +290,17 @@ async fn no_turn_recall_or_sweep_looks_through_a_whole_tenant() {
             let talk = ChangePart {
                 on: PartTarget::Session(id(&name)),
                 guard: Guard::default(),
-                writes: smallvec![Write::Talk(Box::new(kept::seated()))],
+                writes: smallvec![Write::Talk(Box::new(record_builders::seated()))],
             };
             beside = beside
                 .part(talk)
-                .record(Record::PutMemory(Box::new(kept::fact(&name, "ann", &name))))
-                .record(Record::AddRating(Box::new(kept::rating(n as u128, &name, "2026-01-01T00:00:00Z"))))
-                .record(Record::AddCrisis(Box::new(kept::crisis(n as u128, &name, "2026-01-01T00:00:00Z"))));
+                .record(Record::PutMemory(Box::new(record_builders::fact(&name, "ann", &name))))
+                .record(Record::AddRating(Box::new(record_builders::rating(
+                    n as u128, &name, "2026-01-01T00:00:00Z",
+                ))))
+                .record(Record::AddCrisis(Box::new(record_builders::crisis(
+                    n as u128, &name, "2026-01-01T00:00:00Z",
+                ))));
         }
         scene.commit(beside).await.unwrap();
         let before = looked_at_now(scene, &admin).await;
@@ -323,11 +326,11 @@ async fn every_recall(scene: &Scene, n: usize) {
     };
     let turn = Change::new(ours.clone())
         .part(part)
-        .record(Record::PutMemory(Box::new(kept::fact(&name, "ann", &format!("{name} again")))))
+        .record(Record::PutMemory(Box::new(record_builders::fact(&name, "ann", &format!("{name} again")))))
         .record(Record::DropMemory { id: format!("s{}", 300 + n).into() });
     scene.commit(turn).await.unwrap();
     let query = MemoryQuery {
-        owner: kept::owner("ann"),
+        owner: record_builders::owner("ann"),
         kind: None,
         words: Vec::new(),
         since: None,
@@ -340,7 +343,8 @@ async fn every_recall(scene: &Scene, n: usize) {
     assert_eq!(found.items.len(), 1);
     assert!(scene.memory(ours, &name).await.unwrap().is_some());
     assert_eq!(scene.ratings(ours, &name).await.unwrap().len(), 1);
-    let (from, to) = (kept::at("2025-01-01T00:00:00Z"), kept::at("2027-01-01T00:00:00Z"));
+    let (from, to) =
+        (record_builders::at("2025-01-01T00:00:00Z"), record_builders::at("2027-01-01T00:00:00Z"));
     assert_eq!(scene.crises(ours, from, to, 5).await.unwrap().len(), 5);
     assert_eq!(scene.silent_sittings(to, 5).await.unwrap().len(), 5);
     assert!(scene.silent_sittings(from, 5).await.unwrap().is_empty());
@@ -364,7 +368,7 @@ async fn what_is_handed_out_is_locked_by_its_key_when_next_to_nothing_waits() {
             scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
         }
         take_stock(&scene.admin().await, &scene.schema).await;
-        let plan = plan_of(scene, tk, &lock_from(2, 2, false), &["agent", "mixed", "scribe", "clerk"]).await;
+        let plan = plan_of(scene, tk, &lock_sql(2, 2, false), &["agent", "mixed", "scribe", "clerk"]).await;
         let locking = plan.iter().position(|line| line.contains("LockRows")).unwrap();
         let way = plan[locking..].iter().find(|line| line.contains("Scan using")).unwrap();
         assert!(way.contains("session_heads_pkey"), "{plan:#?}");
@@ -376,7 +380,7 @@ async fn what_is_handed_out_is_locked_by_its_key_when_next_to_nothing_waits() {
 
 /// The plan of a statement that takes a tenant, a limit and these words.
 async fn plan_of(scene: &Scene, tk: i32, sql: &str, words: &[&str]) -> Vec<String> {
-    let tx = scene.store.base.begin(Scope::Tenant(tk)).await.unwrap();
+    let tx = scene.store.context.begin(Scope::Tenant(tk)).await.unwrap();
     let types = ", text".repeat(words.len());
     let given = words.iter().map(|word| format!(", '{word}'")).collect::<String>();
     let asked = format!("PREPARE planned (integer, bigint{types}) AS {sql}");
@@ -393,8 +397,8 @@ async fn plan_of(scene: &Scene, tk: i32, sql: &str, words: &[&str]) -> Vec<Strin
         .collect()
 }
 
-/// Stock was taken when there were 300 sessions, and the indexes of the queues have grown since, each by its own pages: the
-/// one that is not in the order of a queue then looks smaller than the one that is.
+/// The tables were analysed when there were 300 sessions, and the indexes of the queues have grown since, each by its
+/// own pages: the one that is not in the order of a queue then looks smaller than the one that is.
 #[tokio::test]
 async fn queues_are_walked_in_their_order_however_much_the_tenant_has_grown_since_stock_was_taken() {
     with_store(async |scene| {
@@ -418,7 +422,7 @@ async fn queues_are_walked_in_their_order_however_much_the_tenant_has_grown_sinc
             }
             for types in 1..=SessionType::ALL.len() {
                 let words: Vec<&str> = SessionType::ALL[..types].iter().map(|kind| kind.as_str()).collect();
-                let plan = plan_of(scene, tk, &lock_from(types, 0, false), &words).await;
+                let plan = plan_of(scene, tk, &lock_sql(types, 0, false), &words).await;
                 let walks = plan.iter().filter(|line| line.contains("using heads_pending on")).count();
                 assert_eq!(walks, types, "at {n}: {plan:#?}");
                 assert!(!plan.iter().any(|line| line.contains("->  Sort")), "at {n}: {plan:#?}");
@@ -445,10 +449,10 @@ async fn how_common_a_value_was_says_how_to_look_and_not_what_is_found() {
         scene.open("ours", "t").await;
         assert_eq!(names().await, ["t", "s"]);
         let at =
-            (scene.store.base.tk(&tenant("ours")).await.unwrap().unwrap(), "a".to_owned(), "1".to_owned());
-        assert_eq!(scene.store.base.common.get(&at), Some(1), "as it was at first");
+            (scene.store.context.tk(&tenant("ours")).await.unwrap().unwrap(), "a".to_owned(), "1".to_owned());
+        assert_eq!(scene.store.context.metadata_counts.get(&at), Some(1), "as it was at first");
         for many in [5_000, 50_000] {
-            scene.store.base.common.insert(at.clone(), many);
+            scene.store.context.metadata_counts.insert(at.clone(), many);
             assert_eq!(names().await, ["t", "s"], "as if {many} had it");
         }
     })

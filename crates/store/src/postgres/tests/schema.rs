@@ -1,4 +1,4 @@
-//! The schema: made once however many start, refused when it is newer, looked at without being touched.
+//! The schema: created once by parallel starts, refused when it is newer, inspected without a change.
 
 use sederunt_core::store::{SearchQuery, TenantRowStore as _, UpkeepStore as _};
 
@@ -61,7 +61,7 @@ async fn a_schema_of_the_first_version_is_brought_forward_with_what_it_holds() {
     first_version_brought_forward(url()).await;
 }
 
-/// The walls bind the owner of the tables too.
+/// The policies bind the owner of the tables too.
 #[tokio::test]
 async fn a_login_that_is_no_superuser_makes_the_schema_and_brings_it_forward() {
     with_store(async |_| {
@@ -141,7 +141,7 @@ async fn an_address_or_schema_that_cannot_be_is_refused_with_its_field() {
 }
 
 #[tokio::test]
-async fn nobody_to_connect_to_is_unavailable() {
+async fn a_database_that_cannot_be_reached_is_unavailable() {
     let options = PostgresOptions::new("postgres://postgres@127.0.0.1:1/postgres", Arc::default());
     assert_eq!(PostgresStore::open(options).await.unwrap_err().code(), "unavailable");
 }

@@ -64,7 +64,7 @@ fn key() -> &'static str {
     "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
 }
 
-/// A server that nobody else uses; it is gone with this.
+/// A private server; it is gone with this.
 struct Server {
     process: Child,
     url: String,
@@ -132,7 +132,7 @@ impl Drop for Server {
 /// Why a server is not connected to.
 async fn refusal(url: &str, trusted_by_default: Option<PathBuf>) -> String {
     let address = Address::parse_trusting(url, "sederunt", trusted_by_default).unwrap();
-    match address.alone().await {
+    match address.connect().await {
         Ok(_) => panic!("{url} was connected to"),
         Err(Fault::Core(refused)) => {
             assert_eq!(refused.code(), "invalid", "{refused}");
@@ -173,7 +173,7 @@ async fn a_server_elsewhere_is_reached_when_a_trusted_authority_vouches_for_its_
     }
     let by_default = Some(made.path("ours.crt"));
     let address = Address::parse_trusting(&server.address(HOST, ""), "sederunt", by_default).unwrap();
-    let (client, _said) = address.alone().await.unwrap();
+    let (client, _said) = address.connect().await.unwrap();
     let own = "SELECT count(*) FROM pg_stat_ssl WHERE ssl AND pid = pg_backend_pid()";
     assert_eq!(count(&client, own).await, 1, "a file that SSL_CERT_FILE names is trusted");
 
@@ -201,7 +201,7 @@ async fn a_server_elsewhere_is_reached_when_a_trusted_authority_vouches_for_its_
     until("the other certificate", async || {
         Address::parse(&server.address(HOST, &trusting("ours.crt")), "sederunt")
             .unwrap()
-            .alone()
+            .connect()
             .await
             .is_err()
     })

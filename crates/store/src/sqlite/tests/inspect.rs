@@ -1,4 +1,4 @@
-//! A look at a store from outside.
+//! Inspecting a store from outside.
 
 use super::*;
 use crate::sqlite::inspect::{SIDE_FILES, inspect, schema_version};

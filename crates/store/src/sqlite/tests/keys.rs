@@ -1,6 +1,6 @@
-//! Keys of repeated requests: found whether they are filed already, still in mind, or left by the last process.
+//! Idempotency keys: found whether they are indexed, pending in memory, or left by the last process.
 
-use super::idempotency::PORTION;
+use super::idempotency::FLUSH_KEYS;
 use super::*;
 
 fn key(n: usize) -> IdemKey {
@@ -34,21 +34,21 @@ async fn keys_are_filed_in_portions_and_found_before_and_after_and_by_the_next_p
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
     store.made("s").await;
-    let count = 2 * PORTION + PORTION / 2;
+    let count = 2 * FLUSH_KEYS + FLUSH_KEYS / 2;
     for n in 0..count {
         assert_eq!(store.say(n).await, None);
     }
-    assert_eq!(store.count("idempotency WHERE filed = 1").await, 2 * PORTION as i64);
+    assert_eq!(store.count("idempotency WHERE filed = 1").await, 2 * FLUSH_KEYS as i64);
     store.know(count).await;
     store.close().await;
     drop(store);
     let store = in_directory(&directory).unwrap();
     store.know(count).await;
-    for n in count..3 * PORTION {
+    for n in count..3 * FLUSH_KEYS {
         assert_eq!(store.say(n).await, None);
     }
     assert_eq!(store.count("idempotency WHERE filed = 0").await, 0);
-    store.know(3 * PORTION).await;
+    store.know(3 * FLUSH_KEYS).await;
     store.close().await;
 }
 
@@ -56,25 +56,25 @@ async fn keys_are_filed_in_portions_and_found_before_and_after_and_by_the_next_p
 async fn a_portion_that_could_not_be_filed_stays_in_mind() {
     let store = in_memory();
     store.made("s").await;
-    for n in 0..PORTION - 1 {
+    for n in 0..FLUSH_KEYS - 1 {
         assert_eq!(store.say(n).await, None);
     }
-    // The last key of the portion, and a change that fails at the commit of both.
+    // The last key of the flush, and a change that fails at the commit of both.
     let (keeps, breaks) = (store.clone(), store.clone());
-    let nobody = |ledger: &mut writer::Ledger<'_>| {
-        ledger.db.execute_batch(
+    let nobody = |tx: &mut writer::WriteTransaction<'_>| {
+        tx.db.execute_batch(
             "PRAGMA defer_foreign_keys = ON; INSERT INTO participants (sk, user_id, tk) VALUES (0, 'nobody', 1)",
         )?;
-        Ok::<(), fault::Trouble<Error>>(())
+        Ok::<(), fault::WorkError<Error>>(())
     };
     let done = store
         .in_one_group([
-            async move { keeps.say(PORTION - 1).await.is_none() }.boxed(),
-            async move { breaks.writer.ask(nobody).await.is_ok() }.boxed(),
+            async move { keeps.say(FLUSH_KEYS - 1).await.is_none() }.boxed(),
+            async move { breaks.writer.run(nobody).await.is_ok() }.boxed(),
         ])
         .await;
     assert_eq!(done, [true, false]);
-    store.know(PORTION).await;
+    store.know(FLUSH_KEYS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

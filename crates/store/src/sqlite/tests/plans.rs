@@ -1,4 +1,4 @@
-//! What statements walk: the index of what they are asked for, in its own order.
+//! Query plans: statements walk the index of their condition, in its order.
 
 use sederunt_core::Timestamp;
 use sederunt_core::approval::{ApprovalQuery, ApprovalState, AssigneeFilter};
@@ -6,7 +6,7 @@ use sederunt_core::definitions::{DefinitionKind, DocQuery};
 use sederunt_core::work::queue::{Bucket, QueueOf};
 
 use super::*;
-use crate::narrow::Narrowed;
+use crate::filtered_list::FilteredList;
 
 impl SqliteStore {
     async fn plan(&self, sql: &str) -> String {
@@ -17,7 +17,7 @@ impl SqliteStore {
                 .query_map(rusqlite::params_from_iter(nulls), |row| row.get::<_, String>(3))?
                 .collect::<rusqlite::Result<Vec<_>>>()
         };
-        self.near(explain).await.unwrap().join("; ")
+        self.read_inline(explain).await.unwrap().join("; ")
     }
 }
 
@@ -90,7 +90,13 @@ async fn a_persons_queue_walks_the_lists_of_their_tasks() {
         (Bucket::Failed, by_work),
         (Bucket::DoneToday, by_work),
     ] {
-        let sql = numbers::places(&crate::queue::page(&of, bucket, &queue::TABLES, None, 10));
+        let sql = filtered_list::sqlite_placeholders(&crate::work_queue::page(
+            &of,
+            bucket,
+            &work_queue::TABLES,
+            None,
+            10,
+        ));
         let plan = in_memory().plan(&sql).await;
         assert!(plan.contains(walks), "{bucket:?}: {plan}");
     }
@@ -116,8 +122,8 @@ async fn waiting_turns_are_found_among_those_that_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they_are_given() {
     let store = in_memory();
-    let plan = async |list: &Narrowed, walked: usize| {
-        let sql = numbers::places(&list.numbers(walked));
+    let plan = async |list: &FilteredList, walked: usize| {
+        let sql = filtered_list::sqlite_placeholders(&list.numbers_sql(walked));
         let values: Vec<rusqlite::types::Value> =
             std::iter::once(1.into()).chain(list.texts.iter().map(|text| text.clone().into())).collect();
         let read = |db: &rusqlite::Connection| {
@@ -125,10 +131,10 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
                 .query_map(rusqlite::params_from_iter(&values), |row| row.get::<_, String>(3))?
                 .collect::<rusqlite::Result<Vec<_>>>()
         };
-        store.near(read).await.unwrap().join("; ")
+        store.read_inline(read).await.unwrap().join("; ")
     };
     let docs = |facets: &[(&'static str, &str)], of_user: bool| {
-        Narrowed::docs(&DocQuery {
+        FilteredList::docs(&DocQuery {
             kind: DefinitionKind::Task,
             facets: facets.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
             of_user: of_user.then(|| UserId::stored("ann")),
@@ -145,7 +151,7 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
             after: Some(5),
             limit: 10,
         };
-        Narrowed::approvals(&query, "session_heads")
+        FilteredList::approvals(&query, "session_heads")
     };
     let mine = || Some(AssigneeFilter::To(UserId::stored("ann")));
     let open = || Some(AssigneeFilter::ToOrNobody(UserId::stored("ann")));

@@ -1,4 +1,4 @@
-//! What a store does when it is opened after its process died, and what it gives back when it lives in memory.
+//! What a store does when it is opened after its process died, and which memory it gives back.
 
 use sederunt_core::ids::{CredentialId, ProcessWorker};
 use sederunt_core::session::Status;
@@ -27,12 +27,13 @@ fn pending(name: &str) -> ChangePart {
         status: Some(Status::Pending),
         ..OpenSession::default()
     };
-    let new = decide::open(&Actor::local(SourceKind::Api), id(name), wish).unwrap();
+    let new =
+        decide::open(&Actor::local(SourceKind::Api), id(name), wish, &sederunt_core::ids::RandomIds).unwrap();
     ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn opening_ends_the_claims_of_the_dead_process_and_of_nobody_else() {
+async fn opening_ends_the_claims_of_the_dead_process_and_no_others() {
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
     let holders = [
@@ -79,7 +80,10 @@ async fn opening_ends_the_claims_of_the_dead_process_and_of_nobody_else() {
 async fn in_memory_a_deleted_session_gives_its_pages_back() {
     let store = in_memory();
     let pages = async || {
-        store.near(|db| db.query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0))).await.unwrap()
+        store
+            .read_inline(|db| db.query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0)))
+            .await
+            .unwrap()
     };
     store.made("kept").await;
     let before = pages().await;

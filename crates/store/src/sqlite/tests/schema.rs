@@ -82,7 +82,13 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
             task_id: Some("t".into()),
             ..OpenSession::default()
         };
-        let new = decide::open(&Actor::local(SourceKind::Api), id(status.as_str()), wish).unwrap();
+        let new = decide::open(
+            &Actor::local(SourceKind::Api),
+            id(status.as_str()),
+            wish,
+            &sederunt_core::ids::RandomIds,
+        )
+        .unwrap();
         let part =
             ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
         store.commit(change([part])).await.unwrap();

@@ -6,8 +6,8 @@ use sederunt_core::session::Status;
 use sederunt_core::{Actor, Role, strict};
 
 use super::{define_criteria, define_entity, define_task, json, trigger};
+use crate::harness::World;
 use crate::on_both_stores;
-use crate::world::World;
 
 on_both_stores!(
     only_active_tasks_are_started,

@@ -9,8 +9,8 @@ use sederunt_core::work::write_grant::WriteGrant;
 use sederunt_core::{Actor, Role, UserId, strict};
 
 use super::{complete, define_entity, define_task, entity, fail, json, take};
+use crate::harness::World;
 use crate::on_both_stores;
-use crate::world::World;
 
 on_both_stores!(
     a_member_writes_no_entity_by_a_task_of_its_own,

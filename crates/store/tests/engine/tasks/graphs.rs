@@ -6,8 +6,8 @@ use sederunt_core::work::run::Run;
 use sederunt_core::{Conflict, Role};
 
 use super::{complete, define_task, fail, json, take, trigger};
+use crate::harness::World;
 use crate::on_both_stores;
-use crate::world::World;
 
 on_both_stores!(
     steps_start_as_their_dependencies_complete,
@@ -19,7 +19,7 @@ on_both_stores!(
     a_persons_step_waits_in_the_inbox_and_is_checked,
 );
 
-/// The step that a session stands for.
+/// The step of a session.
 fn step(session: &Session) -> String {
     Run::of(session).step.expect("a step").key
 }

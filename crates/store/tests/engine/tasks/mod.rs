@@ -1,5 +1,5 @@
-//! Tasks run: one session or a graph of them, under the contract that was frozen when they began. What owners and
-//! workers do with them stands here.
+//! Tasks: one session or a graph of them, under the contract that was frozen when they began; what owners and workers
+//! do with them.
 
 mod definitions;
 mod grants;
@@ -14,7 +14,7 @@ use sederunt_core::session::Session;
 use sederunt_core::work::{ClaimedRun, Settle};
 use sederunt_core::{Actor, strict};
 
-use crate::world::World;
+use crate::harness::World;
 
 pub fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()

@@ -1,4 +1,4 @@
-//! What a worker is handed, and when: the brief, paused tasks, busy agents, and how a task stands.
+//! What a worker gets, and when: the brief, paused tasks, busy agents, and the progress of a task.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use sederunt_core::strict;
 use sederunt_core::work::{ClaimRequest, ClaimedRun};
 
 use super::{complete, define_entity, define_task, fail, json, take, trigger};
+use crate::harness::{World, request};
 use crate::on_both_stores;
-use crate::world::{World, request};
 
 on_both_stores!(
     a_triggered_task_is_claimed_with_everything_a_worker_needs,
@@ -114,7 +114,7 @@ async fn an_agent_has_no_more_runs_at_once_than_it_may(world: &World) {
         held.iter().filter(|claim| claim.session.details.agent_slug.as_deref() == Some(agent)).count()
     };
     assert_eq!((of(&held, "one"), of(&held, "eliza")), (2, 1));
-    // An end makes room, and wakes who waits for it.
+    // An end makes room, and wakes a waiting worker.
     let first = held.iter().find(|claim| claim.session.details.agent_slug.as_deref() == Some("one")).unwrap();
     let waiting = ClaimRequest { wait: Duration::from_secs(20), ..many(&["one"]) };
     let (claims, done) =

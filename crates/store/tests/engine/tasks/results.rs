@@ -6,8 +6,8 @@ use sederunt_core::session::{SessionType, Status};
 use sederunt_core::work::Settle;
 
 use super::{complete, define_criteria, define_entity, define_task, entity, json, take, trigger};
+use crate::harness::{World, key, wish};
 use crate::on_both_stores;
-use crate::world::{World, key, wish};
 
 on_both_stores!(
     a_result_is_written_back_with_the_end_of_its_run,

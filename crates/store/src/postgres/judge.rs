@@ -1,0 +1,116 @@
+//! The judgement of a session's part of a change: may it be written, and what does it write. Every way to a commit calls
+//! [`judge`], with a head that is locked, or with one from the head cache whose row is compared as it is written.
+
+use std::collections::{HashMap, HashSet};
+
+use sederunt_core::event::{AppendOutcome, advance};
+use sederunt_core::ids::{SessionId, UserId};
+use sederunt_core::session::Head;
+use sederunt_core::store::{Guard, Refusal, Write};
+use sederunt_core::talk::Talk;
+use sederunt_core::time::Timestamp;
+use tokio_postgres::Row;
+
+use super::fault::Result;
+use super::rows::new_events;
+use super::tx::count;
+
+/// Finds the sequences of external ids. They count in a session's own log and in the ranges that it shares with others.
+pub(super) const EXTERNAL_IDS: &str = "WITH w AS MATERIALIZED (
+         SELECT s.tk, s.sk, u.external_id FROM unnest($1::integer[], $2::text[], $3::text[]) AS u (tk, id, external_id)
+         JOIN sessions s ON s.tk = u.tk AND s.id = u.id)
+     SELECT w.sk, x.external_id, x.seq FROM w
+     JOIN external_ids x ON x.tk = w.tk AND x.log = w.sk AND x.external_id = w.external_id
+     UNION ALL
+     SELECT w.sk, x.external_id, x.seq FROM w
+     JOIN session_ranges r ON r.tk = w.tk AND r.sk = w.sk
+     JOIN external_ids x ON x.tk = r.tk AND x.log = r.log AND x.external_id = w.external_id
+         AND x.seq BETWEEN r.from_seq AND r.to_seq";
+
+/// The rows beside heads that a judgement needs, by the number of their session.
+#[derive(Default)]
+pub(super) struct Lookups {
+    participants: HashSet<(i64, UserId)>,
+    external_ids: HashMap<(i64, Box<str>), u64>,
+}
+
+impl Lookups {
+    /// Adds rows of session and user.
+    pub(super) fn add_participants(&mut self, rows: &[Row]) -> Result<()> {
+        for row in rows {
+            self.participants.insert((row.try_get(0)?, UserId::stored(row.try_get::<_, &str>(1)?)));
+        }
+        Ok(())
+    }
+
+    /// Adds what [`EXTERNAL_IDS`] found.
+    pub(super) fn add_external_ids(&mut self, rows: &[Row]) -> Result<()> {
+        for row in rows {
+            let id = row.try_get::<_, &str>(1)?.into();
+            self.external_ids.insert((row.try_get(0)?, id), count(row.try_get(2)?));
+        }
+        Ok(())
+    }
+}
+
+/// What the writes of a part do, beside moving the head.
+#[derive(Default)]
+pub(super) struct JudgedPart {
+    pub(super) appended: Vec<AppendOutcome>,
+    /// The description that the first text gives, unless the part sets one.
+    pub(super) description: Option<Box<str>>,
+    pub(super) talk: Option<Box<Talk>>,
+    pub(super) deleted: bool,
+}
+
+/// Checks the guard on a head and moves the head by the writes. A refusal leaves the head and the lookups as they were. A
+/// new session has no guard.
+pub(super) fn judge(
+    session: &SessionId,
+    sk: i64,
+    head: &mut Head,
+    guard: Option<&Guard>,
+    writes: &[Write],
+    lookups: &mut Lookups,
+    now: Timestamp,
+) -> Result<JudgedPart, Refusal> {
+    if let Some(guard) = guard {
+        let asked = guard.asks_participant(head);
+        let participates = asked.is_some_and(|user| lookups.participants.contains(&(sk, user.clone())));
+        guard.check(session, head, participates, now)?;
+    }
+    let mut judged = JudgedPart::default();
+    for write in writes {
+        match write {
+            Write::Append(events) => {
+                let (appended, cold) = advance(session, head, events.clone(), now, |external| {
+                    lookups.external_ids.get(&(sk, Box::from(external))).copied()
+                });
+                for event in new_events(&appended) {
+                    if let Some(external) = &event.external_event_id {
+                        lookups.external_ids.insert((sk, external.clone()), event.sequence);
+                    }
+                }
+                judged.description = cold.description.or(judged.description.take());
+                if judged.appended.is_empty() {
+                    judged.appended = appended;
+                } else {
+                    judged.appended.extend(appended);
+                }
+            }
+            Write::Update(update) => {
+                update.apply(head, now);
+                if update.description.is_some() {
+                    judged.description = None;
+                }
+            }
+            Write::Talk(talk) => {
+                let mut talk = talk.clone();
+                talk.land(&judged.appended, now);
+                judged.talk = Some(talk);
+            }
+            Write::Delete => judged.deleted = true,
+        }
+    }
+    Ok(judged)
+}
