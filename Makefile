@@ -34,6 +34,7 @@ lint: setup ## Check the format, clippy, rustdoc and the planted bugs; a warning
 	scripts/planted --check
 	$(OFFLINE) cargo fmt --all --check
 	scripts/unused-dependencies
+	$(OFFLINE) scripts/forbidden-dependencies
 	$(OFFLINE) cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(OFFLINE) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --bins
 	$(OFFLINE) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --lib

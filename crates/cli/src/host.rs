@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use sederunt::{Place, TenantId};
-use sederunt_server::client::Client;
+use sederunt_api::client::Client;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

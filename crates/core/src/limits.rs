@@ -139,6 +139,8 @@ pub const ANSWERS_HANDED_MAX: usize = 10;
 pub const ANSWERS_WAITING_MAX: usize = 1_000;
 /// An e-mail address, in bytes.
 pub const EMAIL_BYTES_MAX: usize = 254;
+/// The longest life of a share link.
+pub const SHARE_LIFE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long a link opens its view, where neither the view nor an owner says otherwise: first a personal link,
 /// which is short-lived because it lies in a mailbox, then the link that publishing makes.
 pub const PERSONAL_LINK_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -357,6 +359,8 @@ pub const FEEDBACK_HISTORY_KEPT: usize = 10;
 pub const FEEDBACK_PRIOR_MAX: usize = 6;
 /// Rubric scores that may be sent with a feedback event.
 pub const RUBRIC_MAX: usize = 20;
+/// A judge's score, from bad to good.
+pub const RUBRIC_SCORES: std::ops::RangeInclusive<u8> = 1..=5;
 pub const TAGS_MAX: usize = 10;
 pub const TAG_CHARS_MAX: usize = 50;
 /// Feedback sessions that one pass of the sweeper takes.

@@ -4,10 +4,10 @@
 //! callers authenticate ([`Auth`]), how much they may ask, and how streams reach them. It decides nothing about the
 //! product: an `if` about sessions belongs in the core.
 
-pub mod client;
 mod config;
 mod connections;
 mod http;
+mod in_process;
 mod listen;
 mod mcp;
 mod metrics;
@@ -16,7 +16,8 @@ mod workers;
 
 pub use config::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, ServerConfig, StreamTimes};
 pub use connections::ConnectionCaps;
-pub use http::{openapi, rights, wire};
+pub use http::{openapi, rights};
+pub use in_process::client_in_process;
 pub use listen::Server;
 pub use mcp::bridge;
 pub use metrics::recorder;

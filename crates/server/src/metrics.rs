@@ -89,7 +89,7 @@ impl Measures {
         describe_counter!(REQUESTS, "Requests answered, by route and status");
         describe_histogram!(SECONDS, "Time until the head of the answer, by route");
         describe_gauge!(STREAMS, "Streams that are open, by kind");
-        describe_gauge!(LOGS, "Logs that somebody listens to");
+        describe_gauge!(LOGS, "Logs with at least one stream reader");
         describe_gauge!(READERS, "Readers of those logs");
         describe_counter!(SWEPT, "Sessions settled by the sweeper, by reason");
         describe_counter!(

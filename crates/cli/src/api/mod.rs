@@ -12,7 +12,7 @@ use reqwest::Url;
 use sederunt::{Place, Sederunt, TenantId};
 use sederunt_agents::executor::Kit;
 use sederunt_agents::lesson_writer::LessonWriter;
-use sederunt_server::client::{Client, Error};
+use sederunt_api::client::{Client, Error};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
@@ -175,7 +175,7 @@ impl OpenStore {
     fn client_with(&self, kit: Option<Arc<Kit>>) -> Result<Client> {
         let base_url =
             self.config.public_url.clone().unwrap_or_else(|| format!("http://{}", self.config.listen));
-        let client = Client::in_process(self.store.engine().clone(), base_url, kit);
+        let client = sederunt_server::client_in_process(self.store.engine().clone(), base_url, kit);
         Ok(client.map_err(sederunt::Error::internal)?.in_tenant(self.tenant.as_str()))
     }
 

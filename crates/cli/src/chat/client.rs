@@ -1,6 +1,6 @@
 //! The calls of a chat: the talk routes of a server, and the shapes of their answers.
 
-use sederunt_server::client::{Client, Error, EventStream, Frame, Pieces, Socket};
+use sederunt_api::client::{Client, Error, EventStream, Frame, Pieces, Socket};
 use serde_json::{Value, json};
 
 use super::commands::{Kind, Signal, Tier};

@@ -18,8 +18,8 @@ mod turn;
 
 use std::io::IsTerminal;
 
+use sederunt_api::client::Client;
 use sederunt_core::UserId;
-use sederunt_server::client::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::client::Talk;

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io::BufRead;
 
-use sederunt_server::client::Error;
+use sederunt_api::client::Error;
 use tokio::signal::unix::Signal;
 
 use super::client::Talk;

@@ -79,7 +79,7 @@ async fn server(directory: &Path) -> Finding {
         Holder::Server(running) => running,
     };
     let says = format!("{} (process {})", running.url, running.pid);
-    let answers = sederunt_server::client::Client::new(&running.url, None);
+    let answers = sederunt_api::client::Client::new(&running.url, None);
     let ready = match answers {
         Ok(client) => client.pieces("/readyz").await.map(drop),
         Err(error) => Err(error),

@@ -312,7 +312,7 @@ fn the_official_clients_find_the_tools_and_resources_on_both_ways() {
         let run = world.json(&["tasks", "trigger", "letter"]);
         let id = run["id"].as_str().unwrap().to_owned();
         let stop = format!("/api/sessions/{id}/stop");
-        let client = sederunt_server::client::Client::new(&server.url, None).unwrap();
+        let client = sederunt_api::client::Client::new(&server.url, None).unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async { client.post::<Value>(&stop, &json!({})).await.unwrap() });
         id
@@ -378,7 +378,7 @@ fn the_official_clients_find_the_tools_and_resources_on_both_ways() {
 fn the_official_clients_give_feedback_and_are_told_what_it_taught() {
     let world = furnished();
     let server = world.serve(&["--workers", "0"]);
-    let client = sederunt_server::client::Client::new(&server.url, None).unwrap();
+    let client = sederunt_api::client::Client::new(&server.url, None).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let post = |path: String, body: Value| runtime.block_on(client.post::<Value>(&path, &body)).unwrap();
     let thumb = || json!({"signal": "down", "context": "It edited the lock file by hand"});

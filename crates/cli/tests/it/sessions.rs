@@ -54,7 +54,7 @@ fn a_log_is_followed_as_it_grows() {
     let mut next = || -> serde_json::Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(next()["sequence"], 1);
     assert_eq!(next()["content"][0]["text"], "message 1");
-    let client = sederunt_server::client::Client::new(&server.url, None).unwrap();
+    let client = sederunt_api::client::Client::new(&server.url, None).unwrap();
     let body = serde_json::json!({ "events": [{ "type": "user.message", "content": "and now?" }] });
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         client.post::<serde_json::Value>("/api/sessions/cli:main/events", &body).await.unwrap();

@@ -37,7 +37,7 @@ fn staged(world: &World, url: &str, result: &Value) -> (String, String) {
     let claim = &world.json(&["claims", "take", "--worker", "w"])[0];
     assert_eq!((&claim["brief"]["task_slug"], &claim["session"]["id"]), (&json!("report"), &json!(id)));
     let key = std::fs::read_to_string(world.store().join("operator.key")).unwrap();
-    let client = sederunt_server::client::Client::new(url, Some(key.trim().to_owned())).unwrap();
+    let client = sederunt_api::client::Client::new(url, Some(key.trim().to_owned())).unwrap();
     let body = json!({"epoch": claim["epoch"], "result": result});
     let path = format!("/api/sessions/{id}/complete");
     tokio::runtime::Runtime::new()

@@ -18,9 +18,6 @@ use crate::session::SourceKind;
 use crate::session::query::Page;
 use crate::store::{AuditLine, Change, IdemKey, KeyNote, Record};
 
-/// The longest life of a share link.
-pub(super) const SHARE_LIFE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-
 /// A key to be made.
 #[derive(Clone, Debug, Default)]
 pub struct NewKey {
@@ -46,8 +43,11 @@ pub(super) const INSTALLATION_TENANT: &str = "default";
 
 /// Refuses a share link with a longer life than allowed.
 pub(super) fn check_share_life(expires_in: Duration) -> Result<()> {
-    if expires_in.is_zero() || expires_in > SHARE_LIFE_MAX {
-        return Err(Error::invalid("expires_in", format!("must be 1 to {}", SHARE_LIFE_MAX.as_secs())));
+    if expires_in.is_zero() || expires_in > limits::SHARE_LIFE_MAX {
+        return Err(Error::invalid(
+            "expires_in",
+            format!("must be 1 to {}", limits::SHARE_LIFE_MAX.as_secs()),
+        ));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use smallvec::smallvec;
 use uuid::Uuid;
 
-use super::people::{INSTALLATION_TENANT, NewShare, SHARE_LIFE_MAX, audit, check_share_life};
+use super::people::{INSTALLATION_TENANT, NewShare, audit, check_share_life};
 use super::work::{fence, without_a_claim};
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Role, ShareAccess, Verb};
@@ -188,7 +188,7 @@ impl Engine {
         }
         let ends = match view.publish_config.expires_at {
             None => now.plus(limits::VIEW_LINK_LIFE),
-            Some(end) if end > now && end <= now.plus(SHARE_LIFE_MAX) => end,
+            Some(end) if end > now && end <= now.plus(limits::SHARE_LIFE_MAX) => end,
             Some(_) => {
                 return Err(Error::invalid("publish_config.expires_at", "must lie ahead, within a year"));
             }

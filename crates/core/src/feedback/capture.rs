@@ -227,8 +227,9 @@ fn check(wish: &Capture) -> Result<()> {
         for text in [&score.evidence, &score.judge].into_iter().flatten() {
             check_text("rubric_scores", text, limits::FEEDBACK_TEXT_CHARS_MAX)?;
         }
-        if !(1.0..=5.0).contains(&score.score) {
-            return Err(Error::invalid("rubric_scores", "a score is from 1 to 5"));
+        let (worst, best) = (*limits::RUBRIC_SCORES.start(), *limits::RUBRIC_SCORES.end());
+        if !(f64::from(worst)..=f64::from(best)).contains(&score.score) {
+            return Err(Error::invalid("rubric_scores", format!("a score is from {worst} to {best}")));
         }
     }
     Ok(())

@@ -10,6 +10,8 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, header};
 use moka::sync::Cache;
+use sederunt_api::client::X_SEDERUNT_TENANT;
+use sederunt_api::query::QueryPairs;
 use sederunt_core::access::{Actor, Role};
 use sederunt_core::engine::{Credential, Engine, Operator, TokenClaims};
 use sederunt_core::people::{KEY_PREFIX, SecretHash};
@@ -18,9 +20,8 @@ use sederunt_core::{Error, TenantId, UserId};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::error::Refused;
-use super::jwt::{Claims, Verifier};
-use super::query::Pairs;
+use super::error::RequestError;
+use super::jwt::{JwtClaims, Verifier};
 use crate::config::{Auth, ConfigError, ServerConfig};
 
 /// How long a proof is believed without asking again. Below [`limits::REVOCATION_REACHES`] with room
@@ -42,8 +43,6 @@ const REMEMBERED_MAX: u64 = 10_000;
 
 /// The header by which a key with `act_as` names the user that it acts for.
 pub const X_SEDERUNT_USER: &str = "x-sederunt-user";
-/// The header by which the operator names a tenant.
-pub const X_SEDERUNT_TENANT: &str = "x-sederunt-tenant";
 pub const X_SHARE_TOKEN: &str = "x-share-token";
 
 /// A caller that proved who it is.
@@ -104,9 +103,9 @@ impl Caller {
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = Refused;
+    type Rejection = RequestError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, RequestError> {
         let missing = || Error::Unauthenticated("the request carries no credential");
         parts.extensions.get::<Self>().cloned().ok_or_else(|| missing().into())
     }
@@ -284,7 +283,7 @@ impl Authenticator {
             (Kind::Share, _) => Credential::Share(secret),
             (Kind::Token, Some(verifier)) => {
                 claims = verifier.claims(secret).await?;
-                let Claims { tenant, sub, role } = &claims;
+                let JwtClaims { tenant, sub, role } = &claims;
                 Credential::Token(TokenClaims { tenant, user: sub, role })
             }
             (Kind::Token, None) => return Err(Error::Unauthenticated("tokens are not taken here")),
@@ -310,7 +309,7 @@ fn share_token(headers: &HeaderMap, query: Option<&str>) -> Result<Option<String
         return Ok(Some(token.to_owned()));
     }
     match query {
-        Some(query) if query.contains("share=") => Pairs::parse(query)?.text(&["share"]),
+        Some(query) if query.contains("share=") => QueryPairs::parse(query)?.text(&["share"]),
         _ => Ok(None),
     }
 }

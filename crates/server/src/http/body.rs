@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
+use sederunt_api::query::{self, FromQuery, QueryPairs};
 use sederunt_core::json::Json;
 use sederunt_core::store::IdemKey;
 use sederunt_core::strict::read;
@@ -20,9 +21,8 @@ use serde::de::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::auth::Caller;
-use super::error::Refused;
-use super::gate::Peer;
-use super::query::{self, Ask, Pairs};
+use super::error::RequestError;
+use super::middleware::Peer;
 
 /// A body that trickles in for longer than this is given up.
 const BODY_READ_MAX: Duration = Duration::from_secs(30);
@@ -55,9 +55,9 @@ pub struct Input<T> {
 }
 
 impl<S: Sync> FromRequest<S> for Text {
-    type Rejection = Refused;
+    type Rejection = RequestError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, RequestError> {
         let (parts, body) = request.into_parts();
         refuse_query(parts.uri.query())?;
         Self::read(&parts, body).await
@@ -65,19 +65,19 @@ impl<S: Sync> FromRequest<S> for Text {
 }
 
 impl Text {
-    pub async fn read(parts: &Parts, body: Body) -> Result<Self, Refused> {
+    pub async fn read(parts: &Parts, body: Body) -> Result<Self, RequestError> {
         let bytes = match parts.extensions.get() {
             Some(WholeBody(bytes)) => bytes.clone(),
-            None => {
-                tokio::time::timeout(BODY_READ_MAX, take(body)).await.map_err(|_| Refused::SlowBody)??
-            }
+            None => tokio::time::timeout(BODY_READ_MAX, take(body))
+                .await
+                .map_err(|_| RequestError::SlowBody)??,
         };
         let text = if bytes.is_empty() {
             "{}".to_owned()
         } else if is_json(&parts.headers) {
             json::canonical(&bytes)?
         } else {
-            return Err(Refused::MediaType);
+            return Err(RequestError::MediaType);
         };
         let key = match parts.headers.get("idempotency-key") {
             None => None,
@@ -93,9 +93,9 @@ impl Text {
 }
 
 impl<T: for<'de> Deserialize<'de>, S: Sync> FromRequest<S> for Input<T> {
-    type Rejection = Refused;
+    type Rejection = RequestError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, RequestError> {
         let Text { text, key } = Text::from_request(request, state).await?;
         Ok(Self { body: read(&text)?, key })
     }
@@ -103,16 +103,16 @@ impl<T: for<'de> Deserialize<'de>, S: Sync> FromRequest<S> for Input<T> {
 
 /// A request's body, read as `T`, with parameters beside it.
 #[derive(Debug)]
-pub struct InputAsked<T, A> {
+pub struct InputWithParams<T, A> {
     pub body: T,
     pub asked: A,
     pub key: Option<IdemKey>,
 }
 
-impl<T: for<'de> Deserialize<'de>, A: Ask + Send, S: Sync> FromRequest<S> for InputAsked<T, A> {
-    type Rejection = Refused;
+impl<T: for<'de> Deserialize<'de>, A: FromQuery + Send, S: Sync> FromRequest<S> for InputWithParams<T, A> {
+    type Rejection = RequestError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, RequestError> {
         let (parts, body) = request.into_parts();
         let asked = query::read(parts.uri.query())?;
         let Text { text, key } = Text::read(&parts, body).await?;
@@ -123,15 +123,15 @@ impl<T: for<'de> Deserialize<'de>, A: Ask + Send, S: Sync> FromRequest<S> for In
 /// Other requests with a body have no parameters.
 fn refuse_query(query: Option<&str>) -> Result<(), Error> {
     let Some(query) = query else { return Ok(()) };
-    let mut pairs = Pairs::parse(query)?;
+    let mut pairs = QueryPairs::parse(query)?;
     pairs.text(&["share"])?;
     pairs.finish()
 }
 
 /// Takes a body up to its limit. One that is a little too long is read to its end all the same:
 /// a client that is still writing would see a broken connection instead of the answer.
-async fn take(mut body: Body) -> Result<Bytes, Refused> {
-    let broken_off = |_| Refused::from(Error::BadJson("the body broke off".to_owned()));
+async fn take(mut body: Body) -> Result<Bytes, RequestError> {
+    let broken_off = |_| RequestError::from(Error::BadJson("the body broke off".to_owned()));
     let Some(first) = next(&mut body).await.map_err(broken_off)? else { return Ok(Bytes::new()) };
     let mut size = first.len();
     let Some(second) = next(&mut body).await.map_err(broken_off)? else {
@@ -169,7 +169,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-fn too_large() -> Refused {
+fn too_large() -> RequestError {
     Error::TooLarge { what: "body", limit: limits::BODY_BYTES_MAX }.into()
 }
 

@@ -121,7 +121,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::http::wire;
+    use sederunt_api::wire;
 
     fn sample() -> Event {
         Event {

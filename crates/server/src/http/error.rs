@@ -1,24 +1,23 @@
 //! Refusals on their way out: the status, the headers and the envelope of every one of them.
 //!
-//! A handler only says *what* it refuses; the gate knows the request's id and writes the envelope.
-//! So the answer carries the refusal as an extension until it reaches the gate.
+//! A handler only says *what* it refuses; the middleware knows the request's id and writes the envelope.
+//! So the answer carries the refusal as an extension until it reaches the middleware.
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use sederunt_api::wire;
 use sederunt_core::quota::Remedy;
 use sederunt_core::{Conflict, Error};
 use serde_json::{Value, json};
 
-use super::wire;
-
-pub type Result<T, E = Refused> = std::result::Result<T, E>;
+pub type Result<T, E = RequestError> = std::result::Result<T, E>;
 
 /// Why a request was not carried out.
 #[derive(Debug)]
-pub enum Refused {
+pub enum RequestError {
     Core(Error),
     /// What the path names does not exist, or the caller may not see it: the sentence names it.
     Missing(String),
@@ -34,19 +33,19 @@ pub enum Refused {
     Upgrade,
 }
 
-impl From<Error> for Refused {
+impl From<Error> for RequestError {
     fn from(error: Error) -> Self {
         Self::Core(error)
     }
 }
 
-impl From<Conflict> for Refused {
+impl From<Conflict> for RequestError {
     fn from(conflict: Conflict) -> Self {
         Self::Core(conflict.into())
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for RequestError {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = self.status();
@@ -55,7 +54,7 @@ impl IntoResponse for Refused {
     }
 }
 
-impl Refused {
+impl RequestError {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Missing(_) => StatusCode::NOT_FOUND,
@@ -251,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    async fn answer(refused: Refused) -> (Response<()>, Value) {
+    async fn answer(refused: RequestError) -> (Response<()>, Value) {
         let (parts, body) = refused.envelope("r1").into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         (Response::from_parts(parts, ()), serde_json::from_slice(&body).unwrap())
@@ -260,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn every_refusal_has_the_status_and_code_of_the_contract() {
         let cause = || std::io::Error::other("the disk is on fire");
-        let table: Vec<(Refused, u16, &str)> = vec![
+        let table: Vec<(RequestError, u16, &str)> = vec![
             (Error::BadJson("x".into()).into(), 400, "bad_json"),
             (Error::Unauthenticated("x").into(), 401, "unauthenticated"),
             (Error::denied("x").into(), 403, "denied"),
@@ -277,9 +276,9 @@ mod tests {
                 503,
                 "quota_exceeded",
             ),
-            (Refused::Host, 400, "invalid"),
-            (Refused::Method, 405, "method_not_allowed"),
-            (Refused::SlowBody, 408, "timeout"),
+            (RequestError::Host, 400, "invalid"),
+            (RequestError::Method, 405, "method_not_allowed"),
+            (RequestError::SlowBody, 408, "timeout"),
             (
                 Conflict::InvalidTransition { from: Status::Draft, to: Status::Failed }.into(),
                 409,
@@ -287,6 +286,7 @@ mod tests {
             ),
             (Conflict::SequenceMismatch { last_sequence: 7 }.into(), 409, "sequence_mismatch"),
             (Conflict::Fenced.into(), 409, "fenced"),
+            (Conflict::EpochMissing.into(), 409, "fenced"),
             (Conflict::SessionBusy.into(), 409, "session_busy"),
             (Conflict::SessionRunning.into(), 409, "session_running"),
             (Conflict::SessionClosed.into(), 409, "session_closed"),
@@ -303,8 +303,12 @@ mod tests {
             (Conflict::RetryLimit { limit: 50 }.into(), 409, "retry_limit"),
             (Conflict::SeveralPending.into(), 409, "several_pending"),
             (Conflict::SittingOpen.into(), 409, "sitting_open"),
+            (Conflict::NothingEnded.into(), 409, "nothing_ended"),
+            (Conflict::ViewClosed.into(), 409, "view_closed"),
+            (Conflict::ViewFull.into(), 409, "view_full"),
+            (Conflict::AlreadyAnswered.into(), 409, "already_answered"),
             (Error::TooLarge { what: "body", limit: 9 }.into(), 413, "too_large"),
-            (Refused::MediaType, 415, "invalid"),
+            (RequestError::MediaType, 415, "invalid"),
             (Error::invalid("title", "is bad").into(), 422, "invalid"),
             (Error::IdempotencyMismatch.into(), 422, "idempotency_mismatch"),
             (Error::OutputInvalid { complaints: vec!["x".into()] }.into(), 422, "output_invalid"),
@@ -313,11 +317,14 @@ mod tests {
                 422,
                 "hard_blocked",
             ),
+            (RequestError::Upgrade, 426, "upgrade_required"),
             (Error::RateLimited(Duration::from_millis(10)).into(), 429, "rate_limited"),
             (Error::internal(cause()).into(), 500, "internal"),
             (Error::unavailable(cause()).into(), 503, "unavailable"),
         ];
+        let mut tried = std::collections::BTreeSet::new();
         for (refused, status, code) in table {
+            tried.insert((status, code.to_owned()));
             let (head, body) = answer(refused).await;
             assert_eq!((head.status().as_u16(), body["error"]["code"].as_str()), (status, Some(code)));
             assert_eq!(body["error"]["request_id"], "r1");
@@ -325,6 +332,17 @@ mod tests {
             assert_eq!(head.headers().contains_key(header::RETRY_AFTER), matches!(status, 429 | 503));
             assert_eq!(head.headers().contains_key(header::WWW_AUTHENTICATE), status == 401);
         }
+        assert_eq!(tried, contract(), "the refusals tried here, and those in the table of docs/API.md");
+    }
+
+    /// The statuses and codes in the table of docs/API.md.
+    fn contract() -> std::collections::BTreeSet<(u16, String)> {
+        let row = |line: &str| {
+            let mut cells = line.strip_prefix("| ")?.split(" | ");
+            let status = cells.next()?.parse().ok()?;
+            Some((status, cells.next()?.trim_matches('`').to_owned()))
+        };
+        include_str!("../../../../docs/API.md").lines().filter_map(row).collect()
     }
 
     #[tokio::test]

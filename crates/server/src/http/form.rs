@@ -83,7 +83,7 @@ const NO_SCRIPT: &str =
 fn lead(id: &str) -> String {
     format!(
         "<form data-view=\"{}\" data-kind=\"lead\">\n{NO_SCRIPT}<p>Please say who you are first. Your name and \
-         e-mail go to whoever asks, with your answer, and are used for nothing else here.</p>\n\
+         e-mail go to those who ask, with your answer, and are used for nothing else here.</p>\n\
          <label for=\"lead-name\">Name</label>\n\
          <input id=\"lead-name\" name=\"name\" data-type=\"text\" maxlength=\"200\" autocomplete=\"name\" required>\n\
          <label for=\"lead-email\">E-mail</label>\n\
@@ -289,7 +289,7 @@ mod tests {
             (&answered, "Thank you", false),
             (&closed, "no answers any more", false),
             (&lead, "say who you are", true),
-            (&lead, "go to whoever asks", true),
+            (&lead, "go to those who ask", true),
             (&lead, ">Continue</button>", true),
             (&asked(&opened()), "needs an answer", true),
         ] {

@@ -5,7 +5,7 @@ use http::request::Parts;
 use sederunt_core::live::budget::{StreamAccount, StreamLease};
 
 use super::auth::Caller;
-use super::error::Refused;
+use super::error::RequestError;
 use super::{App, Peer, rate};
 
 /// The lease of a stream that is about to open. A caller that has too many open is answered 429.
@@ -13,9 +13,9 @@ use super::{App, Peer, rate};
 pub struct Leased(pub StreamLease);
 
 impl FromRequestParts<App> for Leased {
-    type Rejection = Refused;
+    type Rejection = RequestError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
         let caller = Caller::from_request_parts(parts, app).await?;
         let peer = parts.extensions.get::<Peer>().copied();
         let quotas = app.engine.quotas_of(&caller.actor.tenant);

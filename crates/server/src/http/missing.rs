@@ -3,8 +3,8 @@
 
 use sederunt_core::Error;
 
-use super::query::unescaped;
 use crate::metrics::NO_ROUTE;
+use sederunt_api::query::unescaped;
 
 /// The noun for each segment of a path.
 const NOUNS: [(&str, &str); 18] = [

@@ -1,15 +1,16 @@
-//! The HTTP surface: requests come in through the [`gate`], are translated in [`routes`], and their shapes are in
-//! [`wire`].
+//! The HTTP surface: requests come in through the [`middleware`] and are translated in [`routes`]. Their JSON types are
+//! [`sederunt_api::wire`].
 
 pub mod auth;
 pub mod body;
 mod encode;
 pub mod error;
 mod form;
-pub mod gate;
+mod from_agents;
 mod jwt;
 mod lease;
 mod local;
+pub mod middleware;
 mod missing;
 mod page;
 mod path;
@@ -24,7 +25,6 @@ mod spec;
 mod sse;
 mod stall;
 mod unread;
-pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ use sederunt_core::live::budget::StreamBudget;
 use sederunt_core::{Error, SessionId, TenantId};
 use tokio::sync::watch;
 
-pub use gate::{Peer, overloaded, tells_health};
+pub use middleware::{Peer, overloaded, tells_health};
 pub use rate::FORGET_EVERY;
 pub use refused_credentials::audit_refused;
 pub use router::router;
@@ -54,10 +54,10 @@ pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Everything that requests share.
 #[derive(Clone, Debug)]
-pub struct App(Arc<Shared>);
+pub struct App(Arc<AppState>);
 
 #[derive(Debug)]
-pub struct Shared {
+pub struct AppState {
     pub engine: Engine,
     conversations: Option<Conversations>,
     pub auth: auth::Authenticator,
@@ -66,7 +66,7 @@ pub struct Shared {
     pub measures: Measures,
     /// The names of the listener, on a server without authentication.
     pub local: Option<local::Names>,
-    pub about: About,
+    pub about: ServerInfo,
     /// How often a quiet stream sends a heartbeat.
     pub heartbeat: Duration,
     pub metrics: Option<PrometheusHandle>,
@@ -75,7 +75,7 @@ pub struct Shared {
 
 /// What the server says of itself.
 #[derive(Debug)]
-pub struct About {
+pub struct ServerInfo {
     pub auth: &'static str,
     /// The kind and version of the database.
     pub store: String,
@@ -94,9 +94,9 @@ pub enum Phase {
 }
 
 impl std::ops::Deref for App {
-    type Target = Shared;
+    type Target = AppState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &AppState {
         &self.0
     }
 }
@@ -124,7 +124,7 @@ impl App {
             None => format!("http://{listener}"),
         };
         engine.hub().on_milestone(crate::metrics::milestone);
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(AppState {
             auth: auth::Authenticator::new(engine.clone(), config)?,
             conversations: config.conversations.clone(),
             engine,
@@ -132,7 +132,7 @@ impl App {
             stream_budget: config.stream_budget.clone(),
             measures: Measures::new(),
             local,
-            about: About { auth: config.auth.name(), store, base_url },
+            about: ServerInfo { auth: config.auth.name(), store, base_url },
             heartbeat: config.streams.heartbeat,
             metrics: config.metrics.clone(),
             phase,

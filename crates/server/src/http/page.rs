@@ -1,9 +1,9 @@
 //! The page for people who open the server in a browser.
 
-use super::About;
+use super::ServerInfo;
 
 /// Says what runs here and where to go next. Loads nothing from another server.
-pub fn home(about: &About) -> String {
+pub fn home(about: &ServerInfo) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let docs = env!("CARGO_PKG_REPOSITORY");
     let (store, auth, base) = (escape(&about.store), about.auth, escape(&about.base_url));
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn page(auth: &'static str) -> String {
-        home(&About { auth, store: "sqlite <3>".into(), base_url: "http://127.0.0.1:7070".into() })
+        home(&ServerInfo { auth, store: "sqlite <3>".into(), base_url: "http://127.0.0.1:7070".into() })
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, HeaderValue};
+use sederunt_api::limits::REQUEST_ID_CHARS_MAX;
 
 pub const X_REQUEST_ID: &str = "x-request-id";
 
-/// The id of the request, for handlers behind the gate.
+/// The id of the request, for handlers behind the middleware.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub HeaderValue);
 
@@ -17,15 +18,13 @@ impl RequestId {
     }
 }
 
-const CHARS_MAX: usize = 128;
-
 /// Takes the caller's request id, or draws one.
 pub fn of(headers: &HeaderMap) -> HeaderValue {
     headers.get(X_REQUEST_ID).filter(|given| fits(given.as_bytes())).cloned().unwrap_or_else(draw)
 }
 
 fn fits(given: &[u8]) -> bool {
-    (1..=CHARS_MAX).contains(&given.len()) && given.iter().all(u8::is_ascii_graphic)
+    (1..=REQUEST_ID_CHARS_MAX).contains(&given.len()) && given.iter().all(u8::is_ascii_graphic)
 }
 
 /// Unique in this process by a counter, and among processes by a random beginning.
@@ -47,8 +46,8 @@ mod tests {
             of(&HeaderMap::from_iter([(http::HeaderName::from_static(X_REQUEST_ID), value)]))
         };
         assert_eq!(given("abc-1"), "abc-1");
-        assert_eq!(given(&"x".repeat(CHARS_MAX)), "x".repeat(CHARS_MAX));
-        for refused in ["", "a b", "é", &"x".repeat(CHARS_MAX + 1)] {
+        assert_eq!(given(&"x".repeat(REQUEST_ID_CHARS_MAX)), "x".repeat(REQUEST_ID_CHARS_MAX));
+        for refused in ["", "a b", "é", &"x".repeat(REQUEST_ID_CHARS_MAX + 1)] {
             assert_ne!(given(refused), refused);
         }
     }

@@ -1,7 +1,7 @@
 //! The rights table of the surfaces: which right every route and every MCP tool needs.
 //!
 //! The engine checks rights where it carries a command out; what each role may do is listed in
-//! [`sederunt_core::access`]. This table says which of those rights a method and a path need, so that the gate knows
+//! [`sederunt_core::access`]. This table says which of those rights a method and a path need, so that the middleware knows
 //! which routes need no credential and which a share link reaches, and so that a test can call every route as every
 //! role. A route or a tool without a row here fails the tests.
 

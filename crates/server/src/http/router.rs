@@ -9,13 +9,13 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::{PathItemExt as _, paste, routes};
 
-use super::error::Refused;
+use super::error::RequestError;
 use super::routes::{
     agents, approvals, audit, bundle, chat, crises, criteria, entities, events, feedback, keys, lessons,
-    memory, messages, meta, participants, search, sessions, shares, streams, tasks, tenants, threads, today,
-    users, views, voice, work,
+    memory, messages, meta, participants, search, sessions, shares, streams, tasks, tenants, threads, users,
+    views, voice, work, work_queue,
 };
-use super::{App, gate, spec};
+use super::{App, middleware, spec};
 use crate::mcp::{self, Mcp};
 
 /// Every documented route: the handlers of one path in a row. Passed to a macro, which expands the list as needed.
@@ -71,8 +71,8 @@ macro_rules! every_route {
             [approvals::decide_by_action]
             [approvals::human_complete]
             [approvals::elicitation_reply]
-            [today::counts]
-            [today::bucket]
+            [work_queue::counts]
+            [work_queue::bucket]
             [messages::post]
             [messages::checkpoint]
             [messages::replay]
@@ -179,14 +179,14 @@ fn mcp(app: App) -> Router<App> {
     Router::new().route(mcp::PATH, post(move |request| mcp.answer(request)))
 }
 
-/// The routes behind their gate.
+/// The routes inside the layer around every route.
 pub fn router(app: App) -> Router {
     served()
         .merge(actions())
         .merge(older_names())
         .merge(mcp(app.clone()))
-        .fallback(async || Refused::from(Error::NotFound))
-        .method_not_allowed_fallback(async || Refused::Method)
-        .layer(from_fn_with_state(app.clone(), gate::gate))
+        .fallback(async || RequestError::from(Error::NotFound))
+        .method_not_allowed_fallback(async || RequestError::Method)
+        .layer(from_fn_with_state(app.clone(), middleware::around_every_route))
         .with_state(app)
 }

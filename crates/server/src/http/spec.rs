@@ -1,9 +1,15 @@
 //! The OpenAPI document: the descriptions of the routes, and what all of them share.
 
+#[cfg(test)]
+mod bounds;
+
 use std::sync::LazyLock;
 
+use sederunt_api::limits::REQUEST_ID_CHARS_MAX;
+use sederunt_api::wire::error::{Envelope, Refusal};
+use sederunt_core::limits::{IDEMPOTENCY_KEY_CHARS_MAX, NAME_CHARS_MAX};
 use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
 };
@@ -14,7 +20,6 @@ use utoipa::openapi::{
 use utoipa::{PartialSchema, ToSchema};
 
 use super::router::documented;
-use super::wire::error::{Envelope, Refusal};
 
 /// The document, pretty-printed: what is checked in and what is served.
 pub fn openapi() -> String {
@@ -60,21 +65,21 @@ pub fn head() -> OpenApi {
 }
 
 /// A refusal that whole groups of routes share.
-struct Shared {
+struct SharedRefusal {
     status: u16,
     description: &'static str,
     header: Option<(&'static str, &'static str)>,
-    met_by: fn(&Met<'_>) -> bool,
+    met_by: fn(&OperationKind<'_>) -> bool,
 }
 
 /// What decides which refusals an operation can return.
-struct Met<'a> {
+struct OperationKind<'a> {
     path: &'a str,
     writes: bool,
     has_body: bool,
 }
 
-impl Met<'_> {
+impl OperationKind<'_> {
     fn is_open(&self) -> bool {
         !self.path.starts_with("/api/") && !self.is_page() && self.path != "/metrics"
     }
@@ -96,77 +101,84 @@ impl Met<'_> {
 
 const RETRY_AFTER: (&str, &str) = ("Retry-After", "Seconds to wait");
 
-const SHARED: [Shared; 12] = [
-    Shared {
+const SHARED: [SharedRefusal; 12] = [
+    SharedRefusal {
         status: 400,
         description: "The body is not JSON: `bad_json`",
         header: None,
         met_by: |met| met.has_body,
     },
-    Shared {
+    SharedRefusal {
         status: 401,
-        description: "No credential, or one that opens nothing: `unauthenticated`",
+        description: "No valid credential: `unauthenticated`",
         header: Some(("WWW-Authenticate", "How to authenticate")),
         met_by: |met| !met.is_open(),
     },
-    Shared {
+    SharedRefusal {
         status: 403,
-        description: "Not allowed to this caller: `denied`",
+        description: "The caller's role does not allow it: `denied`",
         header: None,
         met_by: |_| true,
     },
-    Shared {
+    SharedRefusal {
         status: 404,
-        description: "Missing, or not yours to see: `not_found`",
+        description: "It does not exist, or the caller may not see it: `not_found`",
         header: None,
         // A path, a body and a header can each name something that does not exist.
         met_by: |met| !met.is_open() || met.path.contains('{'),
     },
-    Shared {
+    SharedRefusal {
         status: 408,
         description: "The body did not arrive in time: `timeout`",
         header: None,
         met_by: |met| met.has_body,
     },
-    Shared {
+    SharedRefusal {
         status: 409,
         description: "The state of things does not allow it: `invalid_transition`, `sequence_mismatch` \
             (`details.last_sequence`), `fenced`, `session_busy`, `session_running`, `session_closed`, \
             `group_session`, `type_mismatch`, `stale_base`, `already_exists`, `already_decided` \
-            (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `retry_limit` (`details.limit`), `several_pending`, \
-            `nothing_ended`, `view_closed`, `view_full` or `already_answered`",
+            (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `retry_limit` \
+            (`details.limit`), `several_pending`, `sitting_open`, `nothing_ended`, `view_closed`, `view_full` or `already_answered`",
         header: None,
         met_by: |met| met.writes,
     },
-    Shared {
+    SharedRefusal {
         status: 413,
-        description: "Larger than allowed: `too_large` (`details.limit`)",
+        description: "Larger than allowed: `too_large` (`details.limit`), or beyond a quota of bytes: `quota_exceeded` \
+            (`details.quota`, `details.limit`)",
         header: None,
         met_by: |met| met.has_body,
     },
-    Shared {
+    SharedRefusal {
         status: 415,
         description: "The body is not `application/json`: `invalid`",
         header: None,
         met_by: |met| met.has_body,
     },
-    Shared {
+    SharedRefusal {
         status: 422,
         description: "A field, parameter or header does not fit: `invalid` (`field`), `idempotency_mismatch`, \
             `output_invalid` (`details.complaints`) or `hard_blocked` (`details.dimension`, `details.option`)",
         header: None,
         met_by: |_| true,
     },
-    Shared {
+    SharedRefusal {
         status: 429,
-        description: "Too many requests: `rate_limited`",
+        description: "Too many requests: `rate_limited`, or beyond a quota of sessions, runs or streams: `quota_exceeded` \
+            (`details.quota`, `details.limit`)",
         header: Some(RETRY_AFTER),
         met_by: |met| !met.is_open(),
     },
-    Shared { status: 500, description: "Our fault: `internal`", header: None, met_by: |_| true },
-    Shared {
+    SharedRefusal {
+        status: 500,
+        description: "A fault of the server; its log has the cause under the request id: `internal`",
+        header: None,
+        met_by: |_| true,
+    },
+    SharedRefusal {
         status: 503,
-        description: "What this needs cannot be reached now; nothing was written: `unavailable`",
+        description: "The store or a provider cannot be reached; nothing was written; try again: `unavailable`",
         header: Some(RETRY_AFTER),
         met_by: |met| !met.is_open() || met.path == "/readyz",
     },
@@ -220,6 +232,42 @@ fn describe_actions(document: &mut OpenApi) {
     }
 }
 
+/// A JSON object of which the document lists no field takes any: says so, since some generators read silence as an
+/// object without fields.
+fn open_free_objects(schema: &mut RefOr<Schema>) {
+    let RefOr::T(schema) = schema else { return };
+    match schema {
+        Schema::Object(object) => {
+            object.properties.values_mut().for_each(open_free_objects);
+            match object.additional_properties.as_deref_mut() {
+                Some(AdditionalProperties::RefOr(each)) => open_free_objects(each),
+                Some(AdditionalProperties::FreeForm(_)) => {}
+                None if object.properties.is_empty() && is_object(&object.schema_type) => {
+                    object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(true)));
+                }
+                None => {}
+            }
+        }
+        Schema::Array(array) => {
+            if let ArrayItems::RefOrSchema(items) = &mut array.items {
+                open_free_objects(items);
+            }
+        }
+        Schema::OneOf(one) => one.items.iter_mut().for_each(open_free_objects),
+        Schema::AllOf(all) => all.items.iter_mut().for_each(open_free_objects),
+        Schema::AnyOf(any) => any.items.iter_mut().for_each(open_free_objects),
+        _ => {}
+    }
+}
+
+fn is_object(schema_type: &SchemaType) -> bool {
+    match schema_type {
+        SchemaType::Type(one) => *one == Type::Object,
+        SchemaType::Array(several) => several.contains(&Type::Object),
+        SchemaType::AnyValue => false,
+    }
+}
+
 /// Adds what all routes share, so that no route has to repeat it.
 fn complete(document: &mut OpenApi) {
     describe_actions(document);
@@ -229,6 +277,7 @@ fn complete(document: &mut OpenApi) {
                 require_all(name, schema);
             }
         }
+        components.schemas.values_mut().for_each(open_free_objects);
     }
     for (path, item) in &mut document.paths.paths {
         let operations = [
@@ -246,7 +295,11 @@ fn complete(document: &mut OpenApi) {
 }
 
 fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
-    let met = Met { path, writes: *method != HttpMethod::Get, has_body: operation.request_body.is_some() };
+    let met = OperationKind {
+        path,
+        writes: *method != HttpMethod::Get,
+        has_body: operation.request_body.is_some(),
+    };
     for shared in SHARED.iter().filter(|shared| (shared.met_by)(&met)) {
         let response = operation.responses.responses.entry(shared.status.to_string());
         let (form, content) = met.refusal();
@@ -258,22 +311,46 @@ fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
         }
         response.or_insert(RefOr::T(built.build()));
     }
+    let answers = operation.responses.responses.values_mut().filter_map(|response| match response {
+        RefOr::T(response) => Some(response.content.values_mut()),
+        RefOr::Ref(_) => None,
+    });
+    let schemas = answers.flatten().filter_map(|content| match content {
+        RefOr::T(content) => content.schema.as_mut(),
+        RefOr::Ref(_) => None,
+    });
+    schemas.for_each(open_free_objects);
     let parameters = operation.parameters.get_or_insert_default();
     let named = parameters.iter_mut().filter_map(|parameter| match parameter {
         RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Path => Some(parameter),
         _ => None,
     });
     for parameter in named {
-        let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(200));
+        let name = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .min_length(Some(1))
+            .max_length(Some(NAME_CHARS_MAX));
         parameter.schema = Some(name.into());
     }
-    parameters.push(header("X-Request-Id", "A name for this request, returned and logged", 128));
+    parameters.push(header(
+        "X-Request-Id",
+        "A name for this request, returned and logged",
+        REQUEST_ID_CHARS_MAX,
+    ));
     if *method == HttpMethod::Post {
-        parameters.push(header("Idempotency-Key", "A repeat with the same key and body has one effect", 200));
+        parameters.push(header(
+            "Idempotency-Key",
+            "A repeat with the same key and body has one effect",
+            IDEMPOTENCY_KEY_CHARS_MAX,
+        ));
     }
     if !met.is_open() {
-        parameters.push(header("X-Sederunt-User", "The user that a key with `act_as` acts for", 200));
-        parameters.push(header("X-Sederunt-Tenant", "The tenant that the operator acts in", 200));
+        parameters.push(header(
+            "X-Sederunt-User",
+            "The user that a key with `act_as` acts for",
+            NAME_CHARS_MAX,
+        ));
+        parameters.push(header("X-Sederunt-Tenant", "The tenant that the operator acts in", NAME_CHARS_MAX));
         let mut ways = vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])];
         let method = if met.writes { http::Method::POST } else { http::Method::GET };
         if super::rights::opens_to_shares(&method, path) {

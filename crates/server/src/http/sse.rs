@@ -14,6 +14,7 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http::{HeaderValue, header};
+use sederunt_api::wire::search::{Hint, Topics};
 use sederunt_core::access::{EventView, ReadExtent, Role};
 use sederunt_core::engine::{HintStream, LogStream, StreamItem};
 use sederunt_core::live::EventFrame;
@@ -25,7 +26,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::auth::Caller;
 use super::encode;
 use super::lease::Leased;
-use super::wire::search::{Hint, Topics};
 use super::{App, Phase};
 use crate::metrics::OpenStream;
 

@@ -7,12 +7,12 @@ use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonObject, JsonRpcEr
 use sederunt_core::Error;
 use serde_json::json;
 
-use super::tool::Given;
-use crate::http::error::Refused;
+use super::tool::ToolOutput;
+use crate::http::error::RequestError;
 use crate::http::request_id::RequestId;
 
 /// The result of a tool.
-pub fn given(Given { value, text }: Given) -> CallToolResult {
+pub fn given(ToolOutput { value, text }: ToolOutput) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     result.structured_content = Some(value);
     result
@@ -33,8 +33,8 @@ pub fn missing(arguments: Option<&JsonObject>) -> Option<String> {
 /// A tool's refusal: for programs the envelope of HTTP, for the model the sentence.
 pub fn refused(error: Error, missing: Option<String>, request_id: &RequestId) -> CallToolResult {
     let refused = match (error, missing) {
-        (Error::NotFound, Some(sentence)) => Refused::Missing(sentence),
-        (error, _) => Refused::from(error),
+        (Error::NotFound, Some(sentence)) => RequestError::Missing(sentence),
+        (error, _) => RequestError::from(error),
     };
     refused.log(request_id.as_str(), super::PATH);
     let mut result = CallToolResult::error(vec![ContentBlock::text(refused.message())]);
@@ -44,10 +44,10 @@ pub fn refused(error: Error, missing: Option<String>, request_id: &RequestId) ->
 
 /// A resource's refusal. Resources have no results of their own for that.
 pub fn refusal(error: Error, request_id: &RequestId) -> ErrorData {
-    let refused = Refused::from(error);
+    let refused = RequestError::from(error);
     refused.log(request_id.as_str(), super::PATH);
     let (message, data) = (refused.message(), Some(json!(refused.body(request_id.as_str()))));
-    let Refused::Core(error) = refused else { return ErrorData::internal_error(message, data) };
+    let RequestError::Core(error) = refused else { return ErrorData::internal_error(message, data) };
     match error {
         Error::NotFound => ErrorData::resource_not_found(message, data),
         Error::Invalid { .. } | Error::BadJson(_) | Error::TooLarge { .. } | Error::IdempotencyMismatch => {

@@ -19,11 +19,11 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::transport::{StreamableHttpClientTransport, stdio_pipes};
 use rmcp::{RoleClient, RoleServer, ServerHandler, ServiceError};
 use sederunt_agents::tool::mcp::IDEMPOTENCY_KEY;
+use sederunt_api::client::{Client, Error};
 use sederunt_core::ids::random_hex;
 use serde_json::{Value, json};
 
 use super::PATH;
-use crate::client::{Client, Error};
 
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -64,7 +64,7 @@ pub struct Lost {
 /// Connects to a server.
 pub fn dial(client: &Client) -> Boxed<'_, Result<Line, DialError>> {
     Box::pin(async move {
-        let (http, url, headers) = client.way_to(PATH).map_err(DialError::Refused)?;
+        let (http, url, headers) = client.connection_to(PATH).map_err(DialError::Refused)?;
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         config.custom_headers =
             headers.into_iter().filter_map(|(name, value)| Some((name?, value))).collect();

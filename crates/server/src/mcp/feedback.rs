@@ -1,17 +1,17 @@
 //! Tools about feedback: thumbs with words, feedback sessions, statistics. The outcome is a result with a `status`,
 //! even where nothing could be added.
 
-use serde::Deserialize;
-use utoipa::ToSchema;
-
-use super::tool::{Draft, Effect, Tool, page, renamed, shown};
-use crate::http::wire::feedback::{
+use sederunt_api::wire::feedback::{
     CaptureDone, CaptureRequest, FailureType, FeedbackAppended, FeedbackFinalized, FeedbackOpened,
     FeedbackStats, GuardrailChecks, HistoryMessage, Markdown, RubricScore, Signal, Speaker,
 };
-use crate::http::wire::{Count, Nothing};
+use sederunt_api::wire::{Count, Nothing};
+use serde::Deserialize;
+use utoipa::ToSchema;
 
-pub fn tools() -> [Tool; 6] {
+use super::tool::{Draft, Effect, McpTool, page, renamed, shown};
+
+pub fn tools() -> [McpTool; 6] {
     [
         capture_feedback(),
         open_feedback_session(),
@@ -155,7 +155,7 @@ impl From<Capture> for CaptureRequest {
     }
 }
 
-fn capture_feedback() -> Tool {
+fn capture_feedback() -> McpTool {
     Draft::new(
         "capture_feedback",
         "Give feedback",
@@ -189,7 +189,7 @@ struct Open {
     initial_context: Option<String>,
 }
 
-fn open_feedback_session() -> Tool {
+fn open_feedback_session() -> McpTool {
     Draft::new(
         "open_feedback_session",
         "Open a feedback session",
@@ -209,7 +209,7 @@ fn open_feedback_session() -> Tool {
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Append {
+struct AppendArguments {
     /// The feedback session: `fbs_…`.
     session_id: String,
     /// What there is to add. Cut after 1,000 characters, which the answer says.
@@ -219,7 +219,7 @@ struct Append {
     role: Option<Speaker>,
 }
 
-fn append_feedback_context() -> Tool {
+fn append_feedback_context() -> McpTool {
     Draft::new(
         "append_feedback_context",
         "Add to a feedback session",
@@ -228,7 +228,7 @@ fn append_feedback_context() -> Tool {
         Effect::Adds,
     )
     .gives::<FeedbackAppended>()
-    .does(|asked, Append { session_id: id, message, role }| {
+    .does(|asked, AppendArguments { session_id: id, message, role }| {
         Box::pin(async move {
             let role = role.unwrap_or(Speaker::User).into();
             let added = asked.engine().append_feedback(asked.actor(), &id, role, &message, asked.key).await?;
@@ -244,7 +244,7 @@ struct Finalize {
     session_id: String,
 }
 
-fn finalize_feedback_session() -> Tool {
+fn finalize_feedback_session() -> McpTool {
     Draft::new(
         "finalize_feedback_session",
         "Finalize a feedback session",
@@ -270,7 +270,7 @@ struct Summary {
     recent: Option<u32>,
 }
 
-fn feedback_summary() -> Tool {
+fn feedback_summary() -> McpTool {
     Draft::new(
         "feedback_summary",
         "Newest feedback",
@@ -287,7 +287,7 @@ fn feedback_summary() -> Tool {
     })
 }
 
-fn feedback_stats() -> Tool {
+fn feedback_stats() -> McpTool {
     Draft::new(
         "feedback_stats",
         "Feedback in figures",

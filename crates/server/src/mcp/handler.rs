@@ -16,12 +16,12 @@ use sederunt_agents::tool::mcp::IDEMPOTENCY_KEY;
 use sederunt_core::Error;
 
 use super::answer::refusal;
-use super::tool::Asked;
+use super::tool::ToolCall;
 use super::{answer, resources, tool};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{idem_key, key_person};
-use crate::http::gate::panic_text;
+use crate::http::middleware::panic_text;
 use crate::http::request_id::RequestId;
 
 const ABOUT: &str = "Sederunt keeps the sessions of agents and people: their logs, the work on tasks, and what was \
@@ -34,7 +34,7 @@ pub struct Handler {
     pub app: App,
 }
 
-/// What the gate found out about the request.
+/// What the middleware found out about the request.
 struct Heard<'a> {
     caller: &'a Caller,
     request_id: &'a RequestId,
@@ -94,7 +94,7 @@ impl ServerHandler for Handler {
             // No share link reaches MCP, so no caller here is identified by its address.
             let person = key_person(caller, headers, None);
             let key = given.map(|given| idem_key(caller, &person, &line, given, &text)).transpose()?;
-            tool.call(Asked { app: &self.app, caller, text: &text, key }).await
+            tool.call(ToolCall { app: &self.app, caller, text: &text, key }).await
         };
         let called = match AssertUnwindSafe(called).catch_unwind().await {
             Ok(called) => called,

@@ -1,15 +1,15 @@
 //! Tools about lessons: search, the lessons for what is about to be done, and rules.
 
+use sederunt_api::wire::feedback::Markdown;
+use sederunt_api::wire::lesson::{LessonCategory, LessonList, PreventionRules};
 use sederunt_core::engine::LessonSearch;
 use sederunt_core::{Error, lesson, limits};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::tool::{Draft, Effect, Tool, page, renamed, shown};
-use crate::http::wire::feedback::Markdown;
-use crate::http::wire::lesson::{LessonCategory, LessonList, PreventionRules};
+use super::tool::{Draft, Effect, McpTool, page, renamed, shown};
 
-pub fn tools() -> [Tool; 4] {
+pub fn tools() -> [McpTool; 4] {
     [recall(), search_lessons(), retrieve_lessons(), prevention_rules()]
 }
 
@@ -31,7 +31,7 @@ struct Recall {
     repo_path: Option<String>,
 }
 
-fn recall() -> Tool {
+fn recall() -> McpTool {
     Draft::new(
         "recall",
         "What is known about something",
@@ -65,7 +65,7 @@ struct Search {
     tags: Option<Vec<String>>,
 }
 
-fn search_lessons() -> Tool {
+fn search_lessons() -> McpTool {
     Draft::new(
         "search_lessons",
         "Search lessons",
@@ -103,7 +103,7 @@ struct Retrieve {
     max_results: Option<u32>,
 }
 
-fn retrieve_lessons() -> Tool {
+fn retrieve_lessons() -> McpTool {
     Draft::new(
         "retrieve_lessons",
         "Lessons for an action",
@@ -135,7 +135,7 @@ struct Rules {
     output_path: Option<String>,
 }
 
-fn prevention_rules() -> Tool {
+fn prevention_rules() -> McpTool {
     Draft::new(
         "prevention_rules",
         "Prevention rules",

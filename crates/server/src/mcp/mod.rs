@@ -1,6 +1,6 @@
 //! The MCP surface, at `/mcp`: tools and resources over the same engine as every other surface.
 //!
-//! Every request is independent: the gate has authenticated the caller, the tool calls the engine, and no state is
+//! Every request is independent: the middleware has authenticated the caller, the tool calls the engine, and no state is
 //! kept. That is what the protocol asks for since 2026-07-28, and what it allows before: clients of the older
 //! versions introduce themselves and get no session. So any node answers any request, a restart forgets nothing, and
 //! nothing is keyed on `Mcp-Session-Id`.
@@ -32,7 +32,7 @@ use sederunt_core::{Error, limits};
 use self::handler::Handler;
 use crate::http::App;
 use crate::http::body::Text;
-use crate::http::error::Refused;
+use crate::http::error::RequestError;
 
 pub const PATH: &str = "/mcp";
 
@@ -51,7 +51,7 @@ pub struct Mcp {
 
 impl Mcp {
     pub fn new(app: App) -> Self {
-        // The gate knows who may call, and by which name; the SDK would check again, and know less.
+        // The middleware knows who may call, and by which name; the SDK would check again, and know less.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -68,18 +68,18 @@ impl Mcp {
         Self { app, service }
     }
 
-    /// Answers one request that the gate has let in.
+    /// Answers one request that the middleware has let in.
     pub async fn answer(self, request: Request) -> Response {
         if let Err(refused) = self.check_origin(request.headers()) {
-            return Refused::from(refused).into_response();
+            return RequestError::from(refused).into_response();
         }
         let (parts, body) = request.into_parts();
         let text = match Text::read(&parts, body).await {
             Ok(text) => text.text,
-            Err(Refused::Core(Error::BadJson(why))) => {
+            Err(RequestError::Core(Error::BadJson(why))) => {
                 return answer::unreadable(ErrorData::parse_error(why, None));
             }
-            Err(refused @ Refused::Core(Error::Invalid { .. })) => {
+            Err(refused @ RequestError::Core(Error::Invalid { .. })) => {
                 return answer::unreadable(ErrorData::invalid_request(refused.message(), None));
             }
             Err(refused) => return refused.into_response(),
@@ -94,7 +94,7 @@ impl Mcp {
         answered.map(Body::new)
     }
 
-    /// Refuses pages of other sites. On a server without authentication the gate has done so.
+    /// Refuses pages of other sites. On a server without authentication the middleware has done so.
     fn check_origin(&self, headers: &HeaderMap) -> Result<(), Error> {
         let own = |origin: &HeaderValue| origin.as_bytes() == origin_of(&self.app.about.base_url).as_bytes();
         if self.app.local.is_some() || headers.get_all(header::ORIGIN).iter().all(own) {

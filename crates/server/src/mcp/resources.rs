@@ -4,6 +4,9 @@
 
 use reqwest::Url;
 use rmcp::model::{ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use sederunt_api::wire::event::Event;
+use sederunt_api::wire::lesson::Lesson;
+use sederunt_api::wire::session::Session;
 use sederunt_core::access::Actor;
 use sederunt_core::engine::{Engine, LessonSearch};
 use sederunt_core::event::{Event as CoreEvent, EventQuery};
@@ -14,23 +17,20 @@ use sederunt_core::session::query::{ListCursor, SessionQuery, TypeFilter};
 use sederunt_core::{Error, SessionId, lesson, limits};
 use serde::Serialize;
 
-use crate::http::query::unescaped;
-use crate::http::wire::event::Event;
-use crate::http::wire::lesson::Lesson;
-use crate::http::wire::session::Session;
+use sederunt_api::query::unescaped;
 
 const JSON: &str = "application/json";
 const MARKDOWN: &str = "text/markdown";
 
 /// What a URI names.
 #[derive(Debug, PartialEq, Eq)]
-enum Named {
+enum ResourceName {
     Session(SessionId),
     Transcript(SessionId),
     Lesson(String),
 }
 
-impl Named {
+impl ResourceName {
     /// An invalid URI is answered like one that names nothing.
     fn parse(uri: &str) -> Result<Self, Error> {
         let url = Url::parse(uri).map_err(|_| Error::NotFound)?;
@@ -180,18 +180,18 @@ struct Shown {
 }
 
 pub async fn read(engine: &Engine, actor: &Actor, uri: String) -> Result<ReadResourceResult, Error> {
-    let (text, media_type) = match Named::parse(&uri)? {
-        Named::Session(id) => {
+    let (text, media_type) = match ResourceName::parse(&uri)? {
+        ResourceName::Session(id) => {
             let (session, events) = newest(engine, actor, &id).await?;
             let shown = Shown { session: session.into(), events: events.iter().map(Event::from).collect() };
             (serde_json::to_string(&shown).map_err(Error::internal)?, JSON)
         }
-        Named::Transcript(id) => {
+        ResourceName::Transcript(id) => {
             let (session, events) = newest(engine, actor, &id).await?;
             let mut paper = ExportWriter::new(ExportFormat::Markdown, ExportExtent::Messages);
             (paper.begin(&session) + &paper.events(&events) + paper.end(), MARKDOWN)
         }
-        Named::Lesson(id) => {
+        ResourceName::Lesson(id) => {
             let lesson = Lesson::from(engine.lesson(actor, &id).await?);
             (serde_json::to_string(&lesson).map_err(Error::internal)?, JSON)
         }
@@ -221,15 +221,21 @@ mod tests {
         for id in ["cli:main", "a b", "é%2F?#[]", "0198c5d2-0000-7000-8000-000000000001", "x+y", "100%"] {
             let id = SessionId::parse(id).unwrap();
             let uri = uri_of("sessions", id.as_str());
-            assert_eq!(Named::parse(&uri).unwrap(), Named::Session(id.clone()), "{uri}");
-            assert_eq!(Named::parse(&format!("{uri}/transcript")).unwrap(), Named::Transcript(id));
+            assert_eq!(ResourceName::parse(&uri).unwrap(), ResourceName::Session(id.clone()), "{uri}");
+            assert_eq!(
+                ResourceName::parse(&format!("{uri}/transcript")).unwrap(),
+                ResourceName::Transcript(id)
+            );
         }
     }
 
     #[test]
     fn lessons_have_uris_and_lists_places_that_are_found_again() {
         let uri = uri_of("lessons", "lesson_0123456789ab");
-        assert_eq!(Named::parse(&uri).unwrap(), Named::Lesson("lesson_0123456789ab".to_owned()));
+        assert_eq!(
+            ResourceName::parse(&uri).unwrap(),
+            ResourceName::Lesson("lesson_0123456789ab".to_owned())
+        );
         for place in [
             Place::Lessons(Some(-7)),
             Place::Sessions(None),
@@ -251,7 +257,7 @@ mod tests {
             "sederunt://sessions/x#y", "sederunt://keys/x", "http://sessions/x", "sederunt://sessions/%00",
             "sederunt://sessions/%2F", "sederunt://sessions/%ff",
         ] {
-            assert!(matches!(Named::parse(uri), Err(Error::NotFound)), "{uri}");
+            assert!(matches!(ResourceName::parse(uri), Err(Error::NotFound)), "{uri}");
         }
     }
 }

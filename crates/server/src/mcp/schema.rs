@@ -1,11 +1,10 @@
 //! JSON Schemas of tools' arguments and results, from the same descriptions as the OpenAPI document.
 
 use rmcp::model::JsonObject;
+use sederunt_api::wire::error::Envelope;
 use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
-
-use crate::http::wire::error::Envelope;
 
 const THERE: &str = "#/components/schemas/";
 const HERE: &str = "#/$defs/";

@@ -1,14 +1,14 @@
 //! Tools about work: the progress of a task, and retrying a failed run.
 
+use sederunt_api::wire::session::Session;
+use sederunt_api::wire::task::TaskStanding;
 use sederunt_core::{Error, SessionId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::tool::{Draft, Effect, Tool, shown};
-use crate::http::wire::session::Session;
-use crate::http::wire::task::TaskStanding;
+use super::tool::{Draft, Effect, McpTool, shown};
 
-pub fn tools() -> [Tool; 2] {
+pub fn tools() -> [McpTool; 2] {
     [get_task_status(), retry_session()]
 }
 
@@ -19,11 +19,11 @@ struct TaskNamed {
     task_id: String,
 }
 
-fn get_task_status() -> Tool {
+fn get_task_status() -> McpTool {
     Draft::new(
         "getTaskStatus",
-        "Where a task stands",
-        "Says where a task's newest run stands: its session and status, how long it took or has been running, what \
+        "The status of a task",
+        "Returns the newest run of a task: its session and status, how long it took or has been running, what \
          went wrong, and its newest events, oldest first. `session` is null before the first run.",
         Effect::Reads,
     )
@@ -42,7 +42,7 @@ struct SessionNamed {
     session_id: String,
 }
 
-fn retry_session() -> Tool {
+fn retry_session() -> McpTool {
     Draft::new(
         "retrySession",
         "Run a failed session again",

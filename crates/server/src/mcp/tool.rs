@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use futures_util::future::{BoxFuture, FutureExt, TryFutureExt, ready};
 use rmcp::model::{Tool as Shown, ToolAnnotations};
+use sederunt_api::wire::feedback::Markdown;
 use sederunt_core::access::Actor;
 use sederunt_core::engine::Engine;
 use sederunt_core::store::IdemKey;
@@ -15,38 +16,37 @@ use utoipa::ToSchema;
 use super::{feedback, lessons, schema, tasks};
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::wire::feedback::Markdown;
 
-pub type Answer<'a> = BoxFuture<'a, Result<Given, Error>>;
+pub type ToolFuture<'a> = BoxFuture<'a, Result<ToolOutput, Error>>;
 
 /// A tool's result: for programs, and as text.
-pub struct Given {
+pub struct ToolOutput {
     pub value: Value,
     pub text: String,
 }
 
 /// One tool.
-pub struct Tool {
+pub struct McpTool {
     pub shown: Shown,
     /// Other names that it accepts, which are not listed.
     aliases: Vec<&'static str>,
-    does: Box<dyn for<'a> Fn(Asked<'a>) -> Answer<'a> + Send + Sync>,
+    does: Box<dyn for<'a> Fn(ToolCall<'a>) -> ToolFuture<'a> + Send + Sync>,
 }
 
 /// All tools, in the order in which they are listed.
-pub fn all() -> &'static [Tool] {
-    static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+pub fn all() -> &'static [McpTool] {
+    static TOOLS: LazyLock<Vec<McpTool>> = LazyLock::new(|| {
         tasks::tools().into_iter().chain(feedback::tools()).chain(lessons::tools()).collect()
     });
     &TOOLS
 }
 
-pub fn find(name: &str) -> Option<&'static Tool> {
+pub fn find(name: &str) -> Option<&'static McpTool> {
     all().iter().find(|tool| tool.shown.name == name || tool.aliases.contains(&name))
 }
 
-impl Tool {
-    pub fn call<'a>(&self, asked: Asked<'a>) -> Answer<'a> {
+impl McpTool {
+    pub fn call<'a>(&self, asked: ToolCall<'a>) -> ToolFuture<'a> {
         (self.does)(asked)
     }
 
@@ -91,12 +91,12 @@ impl Draft {
     }
 
     /// Sets the function. The type of its arguments is both shown to callers and read from their calls.
-    pub fn does<A>(mut self, does: for<'a> fn(Asked<'a>, A) -> Answer<'a>) -> Tool
+    pub fn does<A>(mut self, does: for<'a> fn(ToolCall<'a>, A) -> ToolFuture<'a>) -> McpTool
     where
         A: ToSchema + for<'de> Deserialize<'de> + Send + 'static,
     {
         self.0.input_schema = Arc::new(schema::of_arguments::<A>());
-        Tool {
+        McpTool {
             shown: self.0,
             aliases: Vec::new(),
             does: Box::new(move |asked| match strict::read(asked.text) {
@@ -126,7 +126,7 @@ fn camel(name: &str) -> String {
 }
 
 /// One call of a tool.
-pub struct Asked<'a> {
+pub struct ToolCall<'a> {
     pub app: &'a App,
     pub caller: &'a Caller,
     /// The arguments.
@@ -135,7 +135,7 @@ pub struct Asked<'a> {
     pub key: Option<IdemKey>,
 }
 
-impl Asked<'_> {
+impl ToolCall<'_> {
     pub fn engine(&self) -> &Engine {
         &self.app.engine
     }
@@ -146,15 +146,15 @@ impl Asked<'_> {
 }
 
 /// A result as JSON.
-pub fn shown(result: impl Serialize) -> Result<Given, Error> {
+pub fn shown(result: impl Serialize) -> Result<ToolOutput, Error> {
     let value = serde_json::to_value(result).map_err(Error::internal)?;
-    Ok(Given { text: value.to_string(), value })
+    Ok(ToolOutput { text: value.to_string(), value })
 }
 
 /// A page of Markdown as the result.
-pub fn page(markdown: String) -> Result<Given, Error> {
+pub fn page(markdown: String) -> Result<ToolOutput, Error> {
     let text = markdown.clone();
-    Ok(Given { text, ..shown(Markdown { markdown })? })
+    Ok(ToolOutput { text, ..shown(Markdown { markdown })? })
 }
 
 /// An error with the caller's name of a field instead of the product's.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sederunt_core::access::Role;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, Guest, House, on_every_store};
+use crate::server::{Caller, StoreKind, TestServer, on_every_store};
 use crate::tasks::{ENTITY, claim, complete, judged, stage, trigger};
 
 on_every_store!(
@@ -20,7 +20,7 @@ on_every_store!(
 );
 
 /// Starts the judged task and brings its output before its assignee.
-async fn staged(owner: &Guest<'_>, worker: &Guest<'_>, result: Value) -> (String, Value) {
+async fn staged(owner: &Caller<'_>, worker: &Caller<'_>, result: Value) -> (String, Value) {
     let session = trigger(owner, "report").await;
     let claimed = claim(worker).await;
     let parked = complete(worker, &claimed, result).await.expect(200).body;
@@ -29,7 +29,7 @@ async fn staged(owner: &Guest<'_>, worker: &Guest<'_>, result: Value) -> (String
 }
 
 /// The one pending approval of a session.
-async fn only_of(owner: &Guest<'_>, session: &str) -> Value {
+async fn only_of(owner: &Caller<'_>, session: &str) -> Value {
     let list =
         owner.get(&format!("/api/approvals?state=pending&session_id={session}")).await.expect(200).body;
     assert_eq!(list["items"].as_array().unwrap().len(), 1, "{list}");
@@ -40,10 +40,10 @@ fn decide(approval: &Value) -> String {
     format!("/api/approvals/{}/decide", approval["id"].as_str().unwrap())
 }
 
-async fn an_output_is_edited_approved_and_written_back(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
-    let ada = house.key(Role::Member, "ada").await;
+async fn an_output_is_edited_approved_and_written_back(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
+    let ada = server.key(Role::Member, "ada").await;
     stage(&owner).await;
     let task = owner.post("/api/tasks", judged()).await.expect(201).id();
     let values = json!({"summary": "It rains.", "tone": "blunt"});
@@ -98,9 +98,9 @@ async fn an_output_is_edited_approved_and_written_back(ground: Ground) {
     assert_eq!(log.body["events"][0]["metadata"]["edited"], true);
 }
 
-async fn an_output_that_must_not_be_written_fails_its_run(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn an_output_that_must_not_be_written_fails_its_run(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     stage(&owner).await;
     owner.post("/api/tasks", judged()).await.expect(201);
     trigger(&owner, "report").await;
@@ -111,7 +111,7 @@ async fn an_output_that_must_not_be_written_fails_its_run(ground: Ground) {
 }
 
 /// Starts the task and pauses its run for a tool call.
-async fn paused_at_a_tool(owner: &Guest<'_>, task: &str) -> (String, Value) {
+async fn paused_at_a_tool(owner: &Caller<'_>, task: &str) -> (String, Value) {
     let session = trigger(owner, task).await;
     let claimed = claim(owner).await;
     let call = json!({"id": "c1", "name": "send_mail", "args": {"to": "all", "text": "Hello"}});
@@ -121,9 +121,9 @@ async fn paused_at_a_tool(owner: &Guest<'_>, task: &str) -> (String, Value) {
     (session.clone(), only_of(owner, &session).await)
 }
 
-async fn a_tool_call_resumes_with_the_edited_arguments(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_tool_call_resumes_with_the_edited_arguments(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     owner
         .post("/api/tasks", json!({"slug": "mail", "name": "Mail", "agent_slug": "eliza"}))
         .await
@@ -167,9 +167,9 @@ async fn a_tool_call_resumes_with_the_edited_arguments(ground: Ground) {
     assert_eq!(resume["args"], json!(null));
 }
 
-async fn a_denied_output_is_tried_again_and_the_third_fails(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_denied_output_is_tried_again_and_the_third_fails(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     stage(&owner).await;
     owner.post("/api/tasks", judged()).await.expect(201);
     let session = trigger(&owner, "report").await;
@@ -191,10 +191,10 @@ async fn a_denied_output_is_tried_again_and_the_third_fails(ground: Ground) {
     assert_eq!(entity["fields"], json!({"people": 8490}), "nothing was written");
 }
 
-async fn a_question_is_answered_by_its_assignee(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
-    let (ada, bob) = (house.key(Role::Member, "ada").await, house.key(Role::Member, "bob").await);
+async fn a_question_is_answered_by_its_assignee(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
+    let (ada, bob) = (server.key(Role::Member, "ada").await, server.key(Role::Member, "bob").await);
     let task = json!({"slug": "ask", "name": "Ask", "agent_slug": "eliza", "assigned_to": "ada"});
     owner.post("/api/tasks", task).await.expect(201);
     let session = trigger(&owner, "ask").await;
@@ -217,9 +217,9 @@ async fn a_question_is_answered_by_its_assignee(ground: Ground) {
     ada.post(&path, json!({"reply": 4})).await.expect(409);
 }
 
-async fn several_pending_must_be_named_one_by_one(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn several_pending_must_be_named_one_by_one(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     owner
         .post("/api/tasks", json!({"slug": "mail", "name": "Mail", "agent_slug": "eliza"}))
         .await
@@ -235,16 +235,16 @@ async fn several_pending_must_be_named_one_by_one(ground: Ground) {
     assert_eq!(owner.get(&next).await.expect(200).body["items"][0]["id"], first["id"], "newest first");
 }
 
-async fn silence_never_approves(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn silence_never_approves(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     stage(&owner).await;
     let mut task = judged();
     task["approval"] = json!({"expires_in_s": 60});
     owner.post("/api/tasks", task).await.expect(201);
     let (session, approval) = staged(&owner, &owner, json!({"summary": "x", "tone": "kind"})).await;
     let mut log = owner.follow(&format!("/api/sessions/{session}/stream")).await;
-    house.clock.advance(Duration::from_secs(61));
+    server.clock.advance(Duration::from_secs(61));
     log.event(|event| event["metadata"]["to"] == "expired").await;
     let path = format!("/api/approvals/{}", approval["id"].as_str().unwrap());
     assert_eq!(owner.get(&path).await.expect(200).body["state"], "expired");
@@ -254,11 +254,11 @@ async fn silence_never_approves(ground: Ground) {
     assert_eq!(entity["fields"], json!({"people": 8490}));
 }
 
-async fn only_the_assignee_and_owners_see_what_waits(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
-    let (ada, bob) = (house.key(Role::Member, "ada").await, house.key(Role::Member, "bob").await);
-    let guest = house.key(Role::Guest, "eve").await;
+async fn only_the_assignee_and_owners_see_what_waits(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
+    let (ada, bob) = (server.key(Role::Member, "ada").await, server.key(Role::Member, "bob").await);
+    let guest = server.key(Role::Guest, "eve").await;
     stage(&owner).await;
     owner.post("/api/tasks", judged()).await.expect(201);
     let (_, approval) = staged(&owner, &worker, json!({"summary": "x", "tone": "kind"})).await;

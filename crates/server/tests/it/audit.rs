@@ -4,7 +4,7 @@ use sederunt_core::access::Role;
 use sederunt_core::people::RefusedCredentials;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, Guest, House, on_every_store};
+use crate::server::{Caller, StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     an_owner_reads_who_defined_loosened_exported_and_deleted_what,
@@ -14,16 +14,16 @@ on_every_store!(
     a_page_of_conversations_is_full_whatever_lies_between_them,
 );
 
-async fn trail(owner: &Guest<'_>) -> Vec<(String, String)> {
+async fn trail(owner: &Caller<'_>) -> Vec<(String, String)> {
     let page = owner.get("/api/audit?limit=1000").await.expect(200).body;
     let text = |line: &Value, name: &str| line[name].as_str().unwrap().to_owned();
     let lines = page["items"].as_array().unwrap();
     lines.iter().rev().map(|line| (text(line, "actor"), text(line, "action"))).collect()
 }
 
-async fn an_owner_reads_who_defined_loosened_exported_and_deleted_what(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "olga").await;
+async fn an_owner_reads_who_defined_loosened_exported_and_deleted_what(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "olga").await;
     let before = trail(&owner).await.len();
     let confirmed =
         json!({"type": "http", "name": "send", "url": "https://example.org", "requires_confirmation": true});
@@ -62,11 +62,11 @@ async fn an_owner_reads_who_defined_loosened_exported_and_deleted_what(ground: G
     );
 }
 
-async fn the_audit_trail_is_for_owners_and_is_paged(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "olga").await;
+async fn the_audit_trail_is_for_owners_and_is_paged(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "olga").await;
     for role in [Role::Member, Role::Guest, Role::Worker] {
-        house.key(role, "other").await.get("/api/audit").await.refused(403, "denied");
+        server.key(role, "other").await.get("/api/audit").await.refused(403, "denied");
     }
     for id in ["u1", "u2", "u3"] {
         owner.post("/api/users", json!({"id": id})).await.expect(201);
@@ -86,14 +86,16 @@ async fn the_audit_trail_is_for_owners_and_is_paged(ground: Ground) {
     owner.get("/api/audit?cursor=x").await.refused(422, "invalid");
 }
 
-async fn refused_credentials_and_deleted_tenants_stand_in_the_trail_of_the_installation(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "olga").await;
-    let operator = house.operator();
+async fn refused_credentials_and_deleted_tenants_stand_in_the_trail_of_the_installation(
+    store_kind: StoreKind,
+) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "olga").await;
+    let operator = server.operator();
     operator.post("/api/tenants", json!({"id": "acme"})).await.expect(201);
     operator.delete("/api/tenants/acme").await.expect(204);
     let refused = RefusedCredentials { times: 40, unchecked: 0 };
-    house.engine.note_refused_credentials("192.0.2.1", refused).await.unwrap();
+    server.engine.note_refused_credentials("192.0.2.1", refused).await.unwrap();
     let page = owner.get("/api/audit?limit=2").await.expect(200).body;
     let lines: Vec<[&str; 3]> = page["items"]
         .as_array()
@@ -107,9 +109,9 @@ async fn refused_credentials_and_deleted_tenants_stand_in_the_trail_of_the_insta
     );
 }
 
-async fn purges_and_backups_stand_in_the_trail_of_the_installation(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, operator) = (house.key(Role::Owner, "olga").await, house.operator());
+async fn purges_and_backups_stand_in_the_trail_of_the_installation(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, operator) = (server.key(Role::Owner, "olga").await, server.operator());
     let before = trail(&owner).await.len();
     operator.post("/api/purge", json!({"preview": true})).await.expect(200);
     operator.post("/api/purge", json!({"ratings_days": 10, "crisis_days": 20})).await.expect(200);
@@ -121,15 +123,15 @@ async fn purges_and_backups_stand_in_the_trail_of_the_installation(ground: Groun
     assert_eq!(told, expected, "a preview is no purge");
     let lines = owner.get("/api/audit?limit=2").await.expect(200).body;
     assert_eq!(lines["items"][0]["target"], "2026-11-15");
-    let now = house.engine.now().await.unwrap();
+    let now = server.engine.now().await.unwrap();
     let day = |days: u64| now.minus(std::time::Duration::from_secs(days * 86_400)).day();
     let purged = format!("ratings before {}, crises before {}", day(10), day(20));
     assert_eq!(lines["items"][1]["target"], purged);
 }
 
-async fn a_page_of_conversations_is_full_whatever_lies_between_them(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_page_of_conversations_is_full_whatever_lies_between_them(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     for id in ["one", "two"] {
         me.post("/api/chat", json!({"thread_id": id, "message": "hello"})).await.expect(200);
     }

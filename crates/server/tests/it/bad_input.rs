@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::house::{Ground, House, on_every_store, raw};
+use crate::server::{StoreKind, TestServer, on_every_store, raw};
 
 on_every_store!(
     broken_json_is_refused_alike_everywhere,
@@ -15,9 +15,9 @@ on_every_store!(
     a_request_id_is_taken_or_drawn,
 );
 
-async fn broken_json_is_refused_alike_everywhere(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn broken_json_is_refused_alike_everywhere(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let deep = format!(
         "{{\"events\":[{{\"type\":\"a.b\",\"metadata\":{}{}}}]}}",
@@ -45,9 +45,9 @@ async fn broken_json_is_refused_alike_everywhere(ground: Ground) {
     assert_eq!(owner.get(&format!("/api/sessions/{id}")).await.expect(200).body["last_sequence"], 1);
 }
 
-async fn fields_that_do_not_fit_are_named(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn fields_that_do_not_fit_are_named(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     for (body, field) in [
         (json!({}), "session_type"),
         (json!({"session_type": "dream"}), "session_type"),
@@ -71,20 +71,20 @@ async fn fields_that_do_not_fit_are_named(ground: Ground) {
     assert_eq!(owner.get("/api/sessions").await.expect(200).body["items"], json!([]));
 }
 
-async fn only_json_bodies_are_taken(ground: Ground) {
-    let house = House::local(ground).await;
+async fn only_json_bodies_are_taken(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
     let body = r#"{"session_type":"mixed"}"#;
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
-        let refused = house.anyone().with("content-type", kind).post_text("/api/sessions", body).await;
+        let refused = server.anyone().with("content-type", kind).post_text("/api/sessions", body).await;
         assert_eq!(refused.refused(415, "invalid").body["error"]["field"], "content-type");
     }
-    let spoken = house.anyone().with("content-type", "application/json; charset=utf-8");
+    let spoken = server.anyone().with("content-type", "application/json; charset=utf-8");
     spoken.post_text("/api/sessions", body).await.expect(201);
 }
 
-async fn unknown_parameters_are_refused(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn unknown_parameters_are_refused(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     for path in [
         "/api/sessions?color=red".to_owned(),
@@ -103,9 +103,9 @@ async fn unknown_parameters_are_refused(ground: Ground) {
     owner.post("/api/sessions?x=1", json!({"session_type": "mixed"})).await.refused(422, "invalid");
 }
 
-async fn unknown_paths_and_methods_are_refused_in_the_envelope(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn unknown_paths_and_methods_are_refused_in_the_envelope(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     for path in ["/nope", "/api", "/api/nope", "/api/sessions/", "/api/sessions/x/nope", "/API/sessions"] {
         owner.get(path).await.refused(404, "not_found");
     }
@@ -115,20 +115,20 @@ async fn unknown_paths_and_methods_are_refused_in_the_envelope(ground: Ground) {
     owner.send(Method::DELETE, "/openapi.json", None).await.refused(405, "method_not_allowed");
 }
 
-async fn names_that_nothing_can_have_are_missing(ground: Ground) {
-    let house = House::local(ground).await;
+async fn names_that_nothing_can_have_are_missing(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
     for name in ["%00", "a%2Fb", "%FF", "%20x", "..%2F", &"x".repeat(201)] {
-        house.anyone().get(&format!("/api/sessions/{name}")).await.refused(404, "not_found");
+        server.anyone().get(&format!("/api/sessions/{name}")).await.refused(404, "not_found");
     }
 }
 
-async fn a_request_id_is_taken_or_drawn(ground: Ground) {
-    let house = House::local(ground).await;
+async fn a_request_id_is_taken_or_drawn(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
     let named =
-        house.anyone().with("x-request-id", "mine-1").get("/api/sessions/x").await.refused(404, "not_found");
+        server.anyone().with("x-request-id", "mine-1").get("/api/sessions/x").await.refused(404, "not_found");
     assert_eq!(named.body["error"]["request_id"], "mine-1");
-    let drawn = house.anyone().with("x-request-id", "two words").get("/healthz").await.expect(200);
+    let drawn = server.anyone().with("x-request-id", "two words").get("/healthz").await.expect(200);
     assert_ne!(drawn.headers["x-request-id"], "two words");
-    let odd = raw(house.address, "GARBAGE\r\n\r\n").await;
+    let odd = raw(server.address, "GARBAGE\r\n\r\n").await;
     assert!(odd.starts_with("HTTP/1.1 400"), "{odd}");
 }

@@ -3,7 +3,7 @@
 use sederunt_core::access::Role;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, Guest, House, on_every_store};
+use crate::server::{Caller, StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     a_comment_beside_a_rating_is_a_feedback_of_its_own,
@@ -13,32 +13,32 @@ on_every_store!(
 );
 
 /// A conversation whose sitting has ended.
-async fn ended(me: &Guest<'_>, thread: &str, mode: &str) {
+async fn ended(me: &Caller<'_>, thread: &str, mode: &str) {
     let said = json!({"thread_id": thread, "message": "How do I cook rice?", "memory_mode": mode});
     me.post("/api/chat", said).await.expect(200);
     me.post(&format!("/api/threads/{thread}/end"), json!({})).await.expect(200);
 }
 
-async fn rate(me: &Guest<'_>, thread: &str, body: Value) -> Value {
+async fn rate(me: &Caller<'_>, thread: &str, body: Value) -> Value {
     me.post(&format!("/api/threads/{thread}/feedback"), body).await.expect(200).body
 }
 
-async fn thumbs(me: &Guest<'_>) -> (Value, Value) {
+async fn thumbs(me: &Caller<'_>) -> (Value, Value) {
     let stats = me.get("/api/feedback/stats").await.expect(200).body;
     (stats["up"].clone(), stats["down"].clone())
 }
 
-async fn ratings(me: &Guest<'_>, thread: &str) -> Value {
+async fn ratings(me: &Caller<'_>, thread: &str) -> Value {
     let path = format!("/api/memory/status?thread_id={thread}");
     me.get(&path).await.expect(200).body["session_feedback_count"].clone()
 }
 
-async fn ratings_are_listed_without_words_and_counted_by_label(ground: Ground) {
-    let house = House::keyed(ground).await;
+async fn ratings_are_listed_without_words_and_counted_by_label(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
     let [ann, bob, owner] = [
-        house.key(Role::Member, "ann").await,
-        house.key(Role::Member, "bob").await,
-        house.key(Role::Owner, "o").await,
+        server.key(Role::Member, "ann").await,
+        server.key(Role::Member, "bob").await,
+        server.key(Role::Owner, "o").await,
     ];
     for (guest, thread, label) in [(&ann, "a", "positive"), (&bob, "b", "negative")] {
         ended(guest, thread, "local").await;
@@ -55,7 +55,7 @@ async fn ratings_are_listed_without_words_and_counted_by_label(ground: Ground) {
     assert!(!listed.to_string().contains("short") && !listed.to_string().contains("ann"), "{listed}");
     bob.get("/api/threads/a/ratings").await.refused(404, "not_found");
     assert_eq!(owner.get("/api/threads/a/ratings").await.expect(200).body, listed);
-    let counted = async |guest: &Guest<'_>| {
+    let counted = async |guest: &Caller<'_>| {
         let stats = guest.get("/api/feedback/stats").await.expect(200).body;
         ["positive", "negative", "total"].map(|label| stats["ratings"][label].as_u64().unwrap())
     };
@@ -64,9 +64,9 @@ async fn ratings_are_listed_without_words_and_counted_by_label(ground: Ground) {
     assert_eq!(counted(&bob).await, [0, 1, 1]);
 }
 
-async fn a_comment_beside_a_rating_is_a_feedback_of_its_own(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_comment_beside_a_rating_is_a_feedback_of_its_own(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     ended(&me, "t", "local").await;
     let comment = "Do not answer with a question";
     let done = rate(&me, "t", json!({"feedback": "negative", "comment": comment})).await;
@@ -101,9 +101,9 @@ async fn a_comment_beside_a_rating_is_a_feedback_of_its_own(ground: Ground) {
     assert_eq!(first["follow_up"]["feedback_event_id"], second["follow_up"]["feedback_event_id"]);
 }
 
-async fn a_comment_that_cannot_be_taken_leaves_the_rating(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let me = house.key(Role::Owner, "ada").await;
+async fn a_comment_that_cannot_be_taken_leaves_the_rating(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let me = server.key(Role::Owner, "ada").await;
     ended(&me, "t", "local").await;
     let secret = json!({"feedback": "negative", "comment": "it wrote password: hunter2hunter2 into the log"});
     let done = rate(&me, "t", secret).await;
@@ -125,9 +125,9 @@ async fn a_comment_that_cannot_be_taken_leaves_the_rating(ground: Ground) {
     assert_eq!(thumbs(&me).await, (json!(0), json!(0)));
 }
 
-async fn a_comment_that_is_no_comment_writes_nothing(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_comment_that_is_no_comment_writes_nothing(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     ended(&me, "t", "local").await;
     for (label, comment) in [("skip", "It was short and right"), ("negative", &"x".repeat(4001))] {
         let body = json!({"feedback": label, "comment": comment});

@@ -3,8 +3,8 @@
 use sederunt_core::access::Role;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, Guest, House, on_every_store};
 use crate::mcp::{call, given, line, new};
+use crate::server::{Caller, StoreKind, TestServer, on_every_store};
 
 on_every_store!(every_answer_says_confidence_on_one_scale);
 
@@ -44,14 +44,14 @@ impl Wrong {
         }
     }
 
-    async fn get(&mut self, who: &Guest<'_>, path: &str) {
+    async fn get(&mut self, who: &Caller<'_>, path: &str) {
         self.look(path, &who.get(path).await.expect(200).body);
     }
 }
 
-async fn every_answer_says_confidence_on_one_scale(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (ann, ben) = (house.key(Role::Owner, "ann").await, house.key(Role::Member, "ben").await);
+async fn every_answer_says_confidence_on_one_scale(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (ann, ben) = (server.key(Role::Owner, "ann").await, server.key(Role::Member, "ben").await);
     let mut wrong = Wrong::default();
     let chat = async |text: &str| {
         ann.post("/api/chat", json!({"thread_id": "t", "message": text})).await.expect(200).body
@@ -74,7 +74,7 @@ async fn every_answer_says_confidence_on_one_scale(ground: Ground) {
     wrong.get(&ann, "/api/lessons").await;
     wrong.get(&ann, "/api/lessons/rules").await;
 
-    let local = House::local(ground).await;
+    let local = TestServer::local(store_kind).await;
     let line = line(&local, &[], new()).await;
     let thumb = json!({"signal": "down", "context": "You edited the lock file by hand again"});
     let captured = given(call(&line, "capture_feedback", thumb).await);

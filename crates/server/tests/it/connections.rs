@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::house::{Ground, House, on_store, within};
+use crate::server::{StoreKind, TestServer, on_store, within};
 
 on_store!(
     in_memory, Memory:
@@ -92,21 +92,21 @@ async fn meanwhile(address: SocketAddr) {
     }
 }
 
-async fn refusing(ground: Ground) -> (House, String) {
-    let house = House::open(ground, |config| {
+async fn refusing(store_kind: StoreKind) -> (TestServer, String) {
+    let server = TestServer::open(store_kind, |config| {
         config.auth = Auth::Keys;
         config.rates.failures_per_peer = Rate::new(1, 1);
     })
     .await;
     let (secret, _) =
-        house.new_key(sederunt_core::engine::NewKey { role: Some(Role::Owner), ..Default::default() }).await;
+        server.new_key(sederunt_core::engine::NewKey { role: Some(Role::Owner), ..Default::default() }).await;
     // A credential that was never seen would have to wait behind the failures below.
-    house.bearer(&secret).get("/api/sessions").await.expect(200);
-    (house, format!("Authorization: Bearer {secret}\r\n"))
+    server.bearer(&secret).get("/api/sessions").await.expect(200);
+    (server, format!("Authorization: Bearer {secret}\r\n"))
 }
 
-async fn a_refusal_before_the_body_keeps_the_connection_or_says_that_it_ends(ground: Ground) {
-    let (house, owner) = refusing(ground).await;
+async fn a_refusal_before_the_body_keeps_the_connection_or_says_that_it_ends(store_kind: StoreKind) {
+    let (server, owner) = refusing(store_kind).await;
     let body = format!("{{\"title\":\"{}\"}}", "x".repeat(2000));
     let table = [
         ([401, 429], "POST /api/sessions", ""),
@@ -116,14 +116,14 @@ async fn a_refusal_before_the_body_keeps_the_connection_or_says_that_it_ends(gro
     ];
     let mut seen = std::collections::BTreeSet::new();
     for (statuses, request, headers) in table {
-        let mut line = Line::open(house.address).await;
+        let mut line = Line::open(server.address).await;
         for round in 0..3 {
             if round > 0 {
                 // One failure more than the address may have.
-                house.anyone().get("/api/sessions").await;
+                server.anyone().get("/api/sessions").await;
             }
             line.send(&line.head(request, headers, body.len())).await;
-            meanwhile(house.address).await;
+            meanwhile(server.address).await;
             line.send(&body).await;
             let answer =
                 line.answer().await.unwrap_or_else(|| panic!("{request}: no answer in round {round}"));
@@ -136,8 +136,8 @@ async fn a_refusal_before_the_body_keeps_the_connection_or_says_that_it_ends(gro
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [401, 404, 405, 422, 429]);
 }
 
-async fn a_long_body_that_nobody_reads_ends_the_connection_after_its_answer(ground: Ground) {
-    let (house, owner) = refusing(ground).await;
+async fn a_long_body_that_nobody_reads_ends_the_connection_after_its_answer(store_kind: StoreKind) {
+    let (server, owner) = refusing(store_kind).await;
     let too_long = 5 * limits::BODY_BYTES_MAX;
     let table = [
         (404, "POST /nope", "", limits::UNREAD_BODY_DRAINED_BYTES_MAX + 1),
@@ -145,7 +145,7 @@ async fn a_long_body_that_nobody_reads_ends_the_connection_after_its_answer(grou
         (413, "POST /api/sessions", owner.as_str(), too_long),
     ];
     for (status, request, headers, length) in table {
-        let mut line = Line::open(house.address).await;
+        let mut line = Line::open(server.address).await;
         line.send(&line.head(request, headers, length)).await;
         let Line { address, reader, mut writer } = line;
         let written = tokio::spawn(async move {
@@ -160,9 +160,9 @@ async fn a_long_body_that_nobody_reads_ends_the_connection_after_its_answer(grou
     }
 }
 
-async fn a_client_that_waits_to_send_its_body_is_not_asked_for_it_in_vain(ground: Ground) {
-    let (house, _) = refusing(ground).await;
-    let mut line = Line::open(house.address).await;
+async fn a_client_that_waits_to_send_its_body_is_not_asked_for_it_in_vain(store_kind: StoreKind) {
+    let (server, _) = refusing(store_kind).await;
+    let mut line = Line::open(server.address).await;
     line.send(&line.head("POST /nope", "Expect: 100-continue\r\n", 20)).await;
     let answer = line.answer().await.unwrap();
     assert_eq!(answer.status, 404, "{answer:?}");
@@ -176,16 +176,16 @@ async fn ask(address: SocketAddr, path: &str) -> Option<WireAnswer> {
     line.answer().await
 }
 
-async fn silent_connections_make_room_for_others(ground: Ground) {
-    let house = House::open(ground, |config| config.connections.max = 20).await;
-    let owner = house.anyone();
+async fn silent_connections_make_room_for_others(store_kind: StoreKind) {
+    let server = TestServer::open(store_kind, |config| config.connections.max = 20).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let mut stream = owner.follow(&format!("/api/sessions/{id}/stream?after=1")).await;
     stream.expect("ready").await;
     let mut silent = Vec::new();
     for _ in 0..60 {
-        silent.push(TcpStream::connect(house.address).await.unwrap());
-        assert_eq!(ask(house.address, "/healthz").await.unwrap().status, 200);
+        silent.push(TcpStream::connect(server.address).await.unwrap());
+        assert_eq!(ask(server.address, "/healthz").await.unwrap().status, 200);
     }
     owner.say(&id, "still here").await.expect(201);
     assert_eq!(stream.sequences(1).await, [2], "an open stream is not closed for others");
@@ -193,11 +193,11 @@ async fn silent_connections_make_room_for_others(ground: Ground) {
     assert!(matches!(oldest, Ok(0) | Err(_)), "the oldest silent connection went: {oldest:?}");
 }
 
-async fn a_full_server_still_says_that_it_is_healthy(ground: Ground) {
-    let house = House::open(ground, |config| config.connections.max = 3).await;
+async fn a_full_server_still_says_that_it_is_healthy(store_kind: StoreKind) {
+    let server = TestServer::open(store_kind, |config| config.connections.max = 3).await;
     let mut streams = Vec::new();
     for _ in 0..3 {
-        let mut stream = house.anyone().follow("/api/stream").await;
+        let mut stream = server.anyone().follow("/api/stream").await;
         stream.expect("ready").await;
         streams.push(stream);
     }
@@ -205,31 +205,32 @@ async fn a_full_server_still_says_that_it_is_healthy(ground: Ground) {
     // closing, is an ordinary one.
     let mut in_reserve = 0;
     for _ in 0..2 * limits::CONNECTIONS_RESERVED {
-        let healthy = ask(house.address, "/healthz").await.unwrap();
+        let healthy = ask(server.address, "/healthz").await.unwrap();
         assert_eq!(healthy.status, 200);
         in_reserve += usize::from(healthy.says_that_it_ends());
     }
     assert!(in_reserve > limits::CONNECTIONS_RESERVED, "{in_reserve}");
-    let refused = ask(house.address, "/api/sessions").await.unwrap();
+    let refused = ask(server.address, "/api/sessions").await.unwrap();
     assert_eq!(refused.status, 503);
     assert!(refused.body.contains("\"unavailable\"") && refused.head.contains("retry-after"), "{refused:?}");
     streams.pop();
     let answered = async {
-        while ask(house.address, "/api/sessions").await.is_none_or(|answer| answer.status != 200) {
+        while ask(server.address, "/api/sessions").await.is_none_or(|answer| answer.status != 200) {
             tokio::task::yield_now().await;
         }
     };
     within(answered).await;
 }
 
-async fn a_head_that_does_not_come_is_given_up(ground: Ground) {
-    let house = House::open(ground, |config| config.connections.head_max = Duration::from_millis(300)).await;
-    let request = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", house.address);
-    let mut kept = Line::open(house.address).await;
+async fn a_head_that_does_not_come_is_given_up(store_kind: StoreKind) {
+    let server =
+        TestServer::open(store_kind, |config| config.connections.head_max = Duration::from_millis(300)).await;
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+    let mut kept = Line::open(server.address).await;
     kept.send(&request).await;
     assert_eq!(kept.answer().await.unwrap().status, 200);
-    let mut silent = Line::open(house.address).await;
-    let mut halting = Line::open(house.address).await;
+    let mut silent = Line::open(server.address).await;
+    let mut halting = Line::open(server.address).await;
     halting.send("GET /healthz HTTP/1.1\r\nHost: ").await;
     assert!(silent.answer().await.is_none());
     assert!(halting.answer().await.is_none());
@@ -239,9 +240,9 @@ async fn a_head_that_does_not_come_is_given_up(ground: Ground) {
     assert!(kept.answer().await.is_none(), "but not one whose next head does not end");
 }
 
-async fn the_caller_behind_a_trusted_proxy_is_counted_by_its_own_address(ground: Ground) {
+async fn the_caller_behind_a_trusted_proxy_is_counted_by_its_own_address(store_kind: StoreKind) {
     for trusted in [true, false] {
-        let house = House::open(ground, |config| {
+        let server = TestServer::open(store_kind, |config| {
             config.auth = Auth::Keys;
             config.rates.failures_per_peer = Rate::new(1, 1);
             if trusted {
@@ -250,7 +251,7 @@ async fn the_caller_behind_a_trusted_proxy_is_counted_by_its_own_address(ground:
         })
         .await;
         let status = async |caller: String| {
-            let guess = house.bearer("sdr_wrong").with("x-forwarded-for", &caller);
+            let guess = server.bearer("sdr_wrong").with("x-forwarded-for", &caller);
             guess.get("/api/sessions").await.status.as_u16()
         };
         let (mut strangers, mut one) = (Vec::new(), Vec::new());

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(crises_that_are_held_outlive_a_purge);
 
-async fn crises_that_are_held_outlive_a_purge(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn crises_that_are_held_outlive_a_purge(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     for thread in ["a", "b", "b"] {
         let wish = json!({"thread_id": thread, "message": "I want to kill myself"});
         me.post("/api/chat", wish).await.expect(200);
@@ -27,8 +27,8 @@ async fn crises_that_are_held_outlive_a_purge(ground: Ground) {
     }
     let nobody = hold(json!({"until": "2030-01-31", "thread_id": "none"})).await;
     assert_eq!(nobody.expect(200).body, json!({"held": 0}));
-    house.clock.advance(std::time::Duration::from_secs(200 * 86_400));
-    assert_eq!(house.engine.purge_records(None, None).await.unwrap().crises, 1);
+    server.clock.advance(std::time::Duration::from_secs(200 * 86_400));
+    assert_eq!(server.engine.purge_records(None, None).await.unwrap().crises, 1);
     let held = hold(json!({"until": "2030-01-31"})).await;
     assert_eq!(held.expect(200).body, json!({"held": 2}), "what is left");
 }

@@ -3,7 +3,7 @@
 use sederunt_core::limits;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     events_are_numbered_and_read_back_as_given,
@@ -16,9 +16,9 @@ on_every_store!(
     a_closed_session_takes_external_events_alone,
 );
 
-async fn events_are_numbered_and_read_back_as_given(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn events_are_numbered_and_read_back_as_given(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"id": "log \"é\" 1", "session_type": "mixed"})).await;
     let path = "/api/sessions/log%20%22%C3%A9%22%201/events";
     let body = r#" {"events" : [ {"type":"user.message","content":"say \u00e9 \"hi\"\n","metadata":{"b":1.50,"a":[ ]}},
@@ -40,9 +40,9 @@ async fn events_are_numbered_and_read_back_as_given(ground: Ground) {
     assert_eq!(typed["events"].as_array().unwrap().len(), 2);
 }
 
-async fn a_batch_lands_whole_or_not_at_all(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_batch_lands_whole_or_not_at_all(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let path = format!("/api/sessions/{id}/events");
     let good = json!({"type": "user.message", "content": "hi"});
@@ -56,9 +56,9 @@ async fn a_batch_lands_whole_or_not_at_all(ground: Ground) {
     owner.post(&path, json!({"events": []})).await.refused(422, "invalid");
 }
 
-async fn an_expected_sequence_is_held_against_the_log(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn an_expected_sequence_is_held_against_the_log(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let path = format!("/api/sessions/{id}/events");
     let events = json!([{"type": "external.event"}]);
@@ -70,9 +70,9 @@ async fn an_expected_sequence_is_held_against_the_log(ground: Ground) {
     assert_eq!(refused.body["error"]["details"], json!({"last_sequence": 2}));
 }
 
-async fn an_external_id_is_written_once(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn an_external_id_is_written_once(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let path = format!("/api/sessions/{id}/events");
     let event = |n: u64| json!({"type": "external.event", "external_event_id": "e", "metadata": {"n": n}});
@@ -82,9 +82,9 @@ async fn an_external_id_is_written_once(ground: Ground) {
     assert_eq!(second["last_sequence"], 3);
 }
 
-async fn pages_go_on_where_they_say(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn pages_go_on_where_they_say(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let path = format!("/api/sessions/{id}/events");
     let events: Vec<Value> = (0..24).map(|n| json!({"type": "a.b", "metadata": {"n": n}})).collect();
@@ -106,9 +106,9 @@ async fn pages_go_on_where_they_say(ground: Ground) {
     assert_eq!(middle["events"].as_array().unwrap().len(), 2);
 }
 
-async fn who_may_write_what_is_decided_by_the_type(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn who_may_write_what_is_decided_by_the_type(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let path = format!("/api/sessions/{id}/events");
     let content = json!([{"type": "text", "text": "x"}]);
@@ -126,9 +126,9 @@ async fn who_may_write_what_is_decided_by_the_type(ground: Ground) {
     owner.post(&path, stale).await.refused(409, "fenced");
 }
 
-async fn limits_are_met_and_refused_one_past(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn limits_are_met_and_refused_one_past(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let path = format!("/api/sessions/{id}/events");
     let many = |n: usize| json!({"events": vec![json!({"type": "a.b"}); n]});
@@ -146,9 +146,9 @@ async fn limits_are_met_and_refused_one_past(ground: Ground) {
     owner.get(&format!("{path}?limit={}", limits::PAGE_ROWS_MAX + 1)).await.refused(422, "invalid");
 }
 
-async fn a_closed_session_takes_external_events_alone(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_closed_session_takes_external_events_alone(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "agent"})).await;
     owner.post(&format!("/api/sessions/{id}/transition"), json!({"to": "abandoned"})).await.expect(200);
     owner.say(&id, "too late").await.refused(409, "session_closed");

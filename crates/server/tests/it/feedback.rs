@@ -5,7 +5,7 @@ use std::time::Duration;
 use sederunt_core::Role;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, Guest, House, on_every_store, within};
+use crate::server::{Caller, StoreKind, TestServer, on_every_store, within};
 
 on_every_store!(
     a_thumb_down_becomes_a_lesson_that_can_be_found_accepted_and_retired,
@@ -25,25 +25,25 @@ fn down(context: &str) -> Value {
 }
 
 /// Gives feedback; answers the ids of the event and of its session.
-async fn give(guest: &Guest<'_>, wish: Value) -> (String, String) {
+async fn give(guest: &Caller<'_>, wish: Value) -> (String, String) {
     let done = guest.post("/api/feedback", wish).await.expect(200).body;
     assert_eq!(done["status"], "accepted", "{done}");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     (text(&done["feedback_event_id"]), text(&done["feedback_session"]["session_id"]))
 }
 
-async fn add(guest: &Guest<'_>, session: &str, message: &str) -> Value {
+async fn add(guest: &Caller<'_>, session: &str, message: &str) -> Value {
     let path = format!("/api/feedback/sessions/{session}/append");
     guest.post(&path, json!({"message": message})).await.expect(200).body
 }
 
-async fn finalize(guest: &Guest<'_>, session: &str) -> Value {
+async fn finalize(guest: &Caller<'_>, session: &str) -> Value {
     guest.post(&format!("/api/feedback/sessions/{session}/finalize"), json!({})).await.expect(200).body
 }
 
-async fn a_thumb_down_becomes_a_lesson_that_can_be_found_accepted_and_retired(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_thumb_down_becomes_a_lesson_that_can_be_found_accepted_and_retired(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     me.post("/api/chat", json!({"thread_id": "t", "message": "hello there"})).await.expect(200);
     let (event, session) = give(
         &me,
@@ -99,9 +99,9 @@ async fn a_thumb_down_becomes_a_lesson_that_can_be_found_accepted_and_retired(gr
     me.patch("/api/lessons/lesson_000000000000", json!({"state": "active"})).await.refused(404, "not_found");
 }
 
-async fn what_cannot_be_added_is_a_status_and_not_an_error(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn what_cannot_be_added_is_a_status_and_not_an_error(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     assert_eq!(add(&me, "fbs_000000000000", "x").await["status"], "not_found");
     assert_eq!(finalize(&me, "fbs_000000000000").await["status"], "not_found");
     let (_, session) = give(&me, down("It edited the lock file")).await;
@@ -130,13 +130,13 @@ async fn what_cannot_be_added_is_a_status_and_not_an_error(ground: Ground) {
     assert_eq!(kept["messages"][0]["text"].as_str().unwrap().chars().count(), 1_000);
 }
 
-async fn silence_finalizes_by_itself_and_the_session_stays_readable(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn silence_finalizes_by_itself_and_the_session_stays_readable(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let (_, session) = give(&me, down("It edited the lock file")).await;
     let open = me.get("/api/feedback/sessions?state=open").await.expect(200).body;
     assert_eq!(open["items"].as_array().unwrap().len(), 1);
-    house.clock.advance(Duration::from_secs(61));
+    server.clock.advance(Duration::from_secs(61));
     let path = format!("/api/feedback/sessions/{session}");
     let kept = within(async {
         loop {
@@ -153,9 +153,9 @@ async fn silence_finalizes_by_itself_and_the_session_stays_readable(ground: Grou
     assert_eq!(open["items"], json!([]));
 }
 
-async fn bad_feedback_is_refused_by_field_and_leaves_nothing(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn bad_feedback_is_refused_by_field_and_leaves_nothing(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let long = "x ".repeat(4_000);
     let table = [
         (json!({"context": "no thumb here"}), "signal"),
@@ -191,9 +191,9 @@ async fn bad_feedback_is_refused_by_field_and_leaves_nothing(ground: Ground) {
     }
 }
 
-async fn the_figures_add_up_and_show_in_the_summary(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn the_figures_add_up_and_show_in_the_summary(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     for n in 0..3 {
         let wish = json!({"signal": "down", "context": format!("it broke {n} times"), "tags": ["git"], "skill": "ship"});
         give(&me, wish).await;
@@ -217,9 +217,9 @@ async fn the_figures_add_up_and_show_in_the_summary(ground: Ground) {
     assert_eq!(thumbs, 2, "{page}");
 }
 
-async fn three_alike_make_a_rule(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn three_alike_make_a_rule(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     for (n, learned) in ["new", "again", "again"].into_iter().enumerate() {
         let wish = json!({"signal": "down", "what_to_change": "Run the tests before you commit"});
         let (event, session) = give(&me, wish).await;
@@ -238,11 +238,11 @@ async fn three_alike_make_a_rule(ground: Ground) {
     );
 }
 
-async fn roles_see_what_they_may_of_feedback_and_lessons(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, ann) = (house.key(Role::Owner, "boss").await, house.key(Role::Member, "ann").await);
-    let (ben, guest) = (house.key(Role::Member, "ben").await, house.key(Role::Guest, "gil").await);
-    let worker = house.key(Role::Worker, "w").await;
+async fn roles_see_what_they_may_of_feedback_and_lessons(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, ann) = (server.key(Role::Owner, "boss").await, server.key(Role::Member, "ann").await);
+    let (ben, guest) = (server.key(Role::Member, "ben").await, server.key(Role::Guest, "gil").await);
+    let worker = server.key(Role::Worker, "w").await;
     let (_, session) = give(&ann, down("It edited the lock file")).await;
     let read = format!("/api/feedback/sessions/{session}");
     owner.get(&read).await.expect(200);
@@ -264,12 +264,12 @@ async fn roles_see_what_they_may_of_feedback_and_lessons(ground: Ground) {
     let (_, proposed) =
         give(&guest, json!({"signal": "down", "what_to_change": "Greet people by name"})).await;
     assert_eq!(finalize(&guest, &proposed).await["lesson"]["state"], "proposed");
-    house.anyone().get("/api/lessons").await.refused(401, "unauthenticated");
+    server.anyone().get("/api/lessons").await.refused(401, "unauthenticated");
 }
 
-async fn feedback_on_what_leaves_no_trace_is_refused(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn feedback_on_what_leaves_no_trace_is_refused(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let chat = json!({"thread_id": "secret", "message": "hello", "memory_mode": "incognito"});
     me.post("/api/chat", chat).await.expect(200);
     let wish = json!({"signal": "down", "context": "it was rude to me", "session_id": "secret"});
@@ -277,9 +277,9 @@ async fn feedback_on_what_leaves_no_trace_is_refused(ground: Ground) {
     assert_eq!(me.get("/api/feedback/stats").await.expect(200).body["total"], 0);
 }
 
-async fn a_run_that_fails_is_listed_and_counted_apart_from_thumbs(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, ann) = (house.key(Role::Owner, "boss").await, house.key(Role::Member, "ann").await);
+async fn a_run_that_fails_is_listed_and_counted_apart_from_thumbs(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, ann) = (server.key(Role::Owner, "boss").await, server.key(Role::Member, "ann").await);
     give(&owner, json!({"signal": "up", "what_worked": "ran the tests first"})).await;
     let run = crate::mcp::failed_run(&owner).await;
     let listed = owner.get("/api/feedback/failures").await.expect(200).body;
@@ -317,13 +317,13 @@ async fn a_run_that_fails_is_listed_and_counted_apart_from_thumbs(ground: Ground
     owner.post("/api/feedback/sessions", open).await.refused(422, "invalid");
 }
 
-async fn a_repeat_with_the_same_key_has_the_first_answer(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone().with("Idempotency-Key", "once");
+async fn a_repeat_with_the_same_key_has_the_first_answer(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone().with("Idempotency-Key", "once");
     let first = me.post("/api/feedback", down("It edited the lock file")).await.expect(200).body;
     let again = me.post("/api/feedback", down("It edited the lock file")).await.expect(200).body;
     assert_eq!(first["feedback_event_id"], again["feedback_event_id"]);
     assert_eq!(first["feedback_session"]["session_id"], again["feedback_session"]["session_id"]);
     me.post("/api/feedback", down("Something else went wrong")).await.refused(422, "idempotency_mismatch");
-    assert_eq!(house.anyone().get("/api/feedback/stats").await.expect(200).body["total"], 1);
+    assert_eq!(server.anyone().get("/api/feedback/stats").await.expect(200).body["total"], 1);
 }

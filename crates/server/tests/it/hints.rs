@@ -3,7 +3,7 @@
 use sederunt_core::access::Role;
 use serde_json::json;
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     hints_name_what_changed,
@@ -12,9 +12,9 @@ on_every_store!(
     hints_follow_who_takes_part,
 );
 
-async fn hints_name_what_changed(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn hints_name_what_changed(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let mut hints = owner.follow("/api/stream?topics=sessions").await;
     hints.expect("ready").await;
     let id = owner.session(json!({"session_type": "mixed"})).await;
@@ -27,9 +27,9 @@ async fn hints_name_what_changed(ground: Ground) {
     owner.get("/api/stream?topics=weather").await.refused(422, "invalid");
 }
 
-async fn hints_resume_from_their_cursor_or_are_reset(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn hints_resume_from_their_cursor_or_are_reset(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let mut hints = owner.follow("/api/stream?topics=sessions").await;
     hints.expect("ready").await;
     owner.session(json!({"id": "a", "session_type": "mixed"})).await;
@@ -45,9 +45,9 @@ async fn hints_resume_from_their_cursor_or_are_reset(ground: Ground) {
     foreign.expect("reset").await;
 }
 
-async fn hints_show_only_what_the_caller_may_see(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (ann, bob) = (house.key(Role::Member, "ann").await, house.key(Role::Member, "bob").await);
+async fn hints_show_only_what_the_caller_may_see(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (ann, bob) = (server.key(Role::Member, "ann").await, server.key(Role::Member, "bob").await);
     let mut hints = bob.follow("/api/stream?topics=sessions").await;
     hints.expect("ready").await;
     ann.session(json!({"id": "private", "session_type": "mixed"})).await;
@@ -56,9 +56,9 @@ async fn hints_show_only_what_the_caller_may_see(ground: Ground) {
     assert!(seen["sessions"].as_array().unwrap().iter().all(|session| session["id"] == "common"), "{seen}");
 }
 
-async fn hints_follow_who_takes_part(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (ann, bob) = (house.key(Role::Member, "ann").await, house.key(Role::Member, "bob").await);
+async fn hints_follow_who_takes_part(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (ann, bob) = (server.key(Role::Member, "ann").await, server.key(Role::Member, "bob").await);
     let mut hints = bob.follow("/api/stream?topics=sessions").await;
     hints.expect("ready").await;
     let named = |hint: &serde_json::Value| hint["sessions"][0]["id"].as_str().unwrap().to_owned();

@@ -3,7 +3,7 @@
 use sederunt_server::{Auth, Server, ServerConfig};
 use serde_json::json;
 
-use crate::house::{Ground, House, on_every_store, raw};
+use crate::server::{StoreKind, TestServer, on_every_store, raw};
 
 on_every_store!(
     only_the_listener_itself_is_called,
@@ -11,9 +11,9 @@ on_every_store!(
     it_does_not_start_where_strangers_could_reach_it,
 );
 
-async fn only_the_listener_itself_is_called(ground: Ground) {
-    let house = House::local(ground).await;
-    let (address, port) = (house.address, house.address.port());
+async fn only_the_listener_itself_is_called(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let (address, port) = (server.address, server.address.port());
     for host in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}")] {
         let answer =
             raw(address, &format!("GET /api/sessions HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
@@ -49,15 +49,15 @@ async fn only_the_listener_itself_is_called(ground: Ground) {
     }
 }
 
-async fn a_key_that_is_shown_counts(ground: Ground) {
-    let house = House::local(ground).await;
-    house.bearer("sdr_wrong").get("/api/sessions").await.refused(401, "unauthenticated");
-    let worker = house.key(sederunt_core::Role::Worker, "").await;
+async fn a_key_that_is_shown_counts(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    server.bearer("sdr_wrong").get("/api/sessions").await.refused(401, "unauthenticated");
+    let worker = server.key(sederunt_core::Role::Worker, "").await;
     worker.post("/api/sessions", json!({"session_type": "mixed"})).await.refused(403, "denied");
 }
 
-async fn it_does_not_start_where_strangers_could_reach_it(ground: Ground) {
-    let house = House::local(ground).await;
+async fn it_does_not_start_where_strangers_could_reach_it(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
     let bind = async |listen: &str, auth: Auth, public_url: Option<&str>| {
         let config = ServerConfig {
             listen: listen.parse().unwrap(),
@@ -65,7 +65,7 @@ async fn it_does_not_start_where_strangers_could_reach_it(ground: Ground) {
             public_url: public_url.map(str::to_owned),
             ..ServerConfig::default()
         };
-        Server::bind(house.engine.clone(), config).await.is_ok()
+        Server::bind(server.engine.clone(), config).await.is_ok()
     };
     assert!(!bind("0.0.0.0:0", Auth::Local, None).await);
     assert!(!bind("127.0.0.1:0", Auth::Local, Some("https://sessions.example")).await);

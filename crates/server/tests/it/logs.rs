@@ -8,7 +8,7 @@ use sederunt_core::engine::NewKey;
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(a_line_names_the_route_and_never_what_was_said);
 
@@ -43,11 +43,11 @@ static PAPER: LazyLock<Paper> = LazyLock::new(|| {
     paper
 });
 
-async fn a_line_names_the_route_and_never_what_was_said(ground: Ground) {
+async fn a_line_names_the_route_and_never_what_was_said(store_kind: StoreKind) {
     let paper = PAPER.clone();
-    let house = House::keyed(ground).await;
-    let (secret, _) = house.new_key(NewKey { role: Some(Role::Owner), ..NewKey::default() }).await;
-    let owner = house.bearer(&secret).with("x-request-id", &format!("logged-{ground:?}"));
+    let server = TestServer::keyed(store_kind).await;
+    let (secret, _) = server.new_key(NewKey { role: Some(Role::Owner), ..NewKey::default() }).await;
+    let owner = server.bearer(&secret).with("x-request-id", &format!("logged-{store_kind:?}"));
     let id =
         owner.session(json!({"id": "private-name", "session_type": "mixed", "title": "private-title"})).await;
     owner.say(&id, "private-words").await.expect(201);
@@ -55,14 +55,14 @@ async fn a_line_names_the_route_and_never_what_was_said(ground: Ground) {
     let wish = json!({"access": "read", "expires_in": 60});
     let share = owner.post(&format!("/api/sessions/{id}/share"), wish).await.expect(201).body;
     let token = share["token"].as_str().unwrap();
-    house.anyone().get(&format!("/api/sessions/{id}?share={token}")).await.expect(200);
-    house.bearer("sdr_private-guess").get("/api/sessions").await.refused(401, "unauthenticated");
+    server.anyone().get(&format!("/api/sessions/{id}?share={token}")).await.expect(200);
+    server.bearer("sdr_private-guess").get("/api/sessions").await.refused(401, "unauthenticated");
     owner.post("/api/sessions", json!({"private-field": 1})).await.refused(422, "invalid");
 
     let log = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
     let line = log
         .lines()
-        .find(|line| line.contains(&format!("logged-{ground:?}")) && line.contains("/events"))
+        .find(|line| line.contains(&format!("logged-{store_kind:?}")) && line.contains("/events"))
         .unwrap_or_else(|| panic!("no line of the request in:\n{log}"));
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
     let fields = &line["fields"];

@@ -5,8 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
-mod house;
 mod issuer;
+mod server;
 
 mod approvals;
 mod audit;
@@ -16,12 +16,12 @@ mod comments;
 mod confidence;
 mod connections;
 mod crises;
+mod definitions;
 mod events;
 mod feedback;
 mod hints;
 mod idempotency;
 mod keys;
-mod library;
 mod local;
 mod logs;
 mod mcp;
@@ -42,9 +42,9 @@ mod talk;
 mod talk_tools;
 mod tasks;
 mod tenants;
-mod today;
 mod tokens;
 mod users;
 mod views;
 mod voice;
 mod work;
+mod work_queue;

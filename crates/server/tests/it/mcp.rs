@@ -16,7 +16,7 @@ use sederunt_core::engine::NewKey;
 use sederunt_core::limits;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, Guest, House, OPERATOR, on_every_store, raw, within};
+use crate::server::{Caller, OPERATOR, StoreKind, TestServer, on_every_store, raw, within};
 
 on_every_store!(
     every_version_is_served_and_no_session_is_kept,
@@ -41,8 +41,12 @@ pub fn new() -> ClientLifecycleMode {
 }
 
 /// Opens a line as whoever these headers say.
-pub async fn line(house: &House, headers: &[(&'static str, &str)], lifecycle: ClientLifecycleMode) -> Line {
-    let mut config = StreamableHttpClientTransportConfig::with_uri(format!("http://{}/mcp", house.address));
+pub async fn line(
+    server: &TestServer,
+    headers: &[(&'static str, &str)],
+    lifecycle: ClientLifecycleMode,
+) -> Line {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(format!("http://{}/mcp", server.address));
     let header = |(name, value): &(&'static str, &str)| {
         (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
     };
@@ -52,8 +56,8 @@ pub async fn line(house: &House, headers: &[(&'static str, &str)], lifecycle: Cl
     within(serve_client_with_lifecycle(us, transport, lifecycle)).await.unwrap()
 }
 
-pub async fn line_of(house: &House, secret: &str) -> Line {
-    line(house, &[("authorization", &format!("Bearer {secret}"))], new()).await
+pub async fn line_of(server: &TestServer, secret: &str) -> Line {
+    line(server, &[("authorization", &format!("Bearer {secret}"))], new()).await
 }
 
 fn params(name: &'static str, arguments: Value) -> CallToolRequestParams {
@@ -104,7 +108,7 @@ pub async fn read(line: &Line, uri: &str) -> Result<(String, String), ServiceErr
 }
 
 /// A client that writes its own messages.
-fn by_hand<'a>(guest: Guest<'a>) -> Guest<'a> {
+fn by_hand<'a>(guest: Caller<'a>) -> Caller<'a> {
     guest.with("accept", "application/json, text/event-stream")
 }
 
@@ -113,13 +117,13 @@ fn message(method: &str, params: Value) -> Value {
 }
 
 /// Makes a task, and a run of it that failed.
-pub async fn failed_run(owner: &Guest<'_>) -> String {
+pub async fn failed_run(owner: &Caller<'_>) -> String {
     let task = json!({"slug": "letter", "name": "Write a letter", "agent_slug": "eliza"});
     owner.post("/api/tasks", task).await.expect(201);
     fail_again(owner).await
 }
 
-async fn fail_again(owner: &Guest<'_>) -> String {
+async fn fail_again(owner: &Caller<'_>) -> String {
     let run = owner.post("/api/tasks/letter/trigger", json!({})).await.expect(201).id();
     let claimed = owner.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
     let failure = json!({"epoch": claimed["claims"][0]["epoch"], "error": "no ink"});
@@ -127,16 +131,16 @@ async fn fail_again(owner: &Guest<'_>) -> String {
     run
 }
 
-async fn every_version_is_served_and_no_session_is_kept(ground: Ground) {
-    let house = House::local(ground).await;
+async fn every_version_is_served_and_no_session_is_kept(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
     for lifecycle in [OLD, new()] {
-        let line = line(&house, &[], lifecycle).await;
+        let line = line(&server, &[], lifecycle).await;
         let info = line.peer_info().unwrap();
         assert_eq!(info.server_info.as_ref().unwrap().name, "sederunt");
         assert!(info.instructions.as_deref().unwrap().contains("isError"));
         assert!(within(line.list_all_tools()).await.unwrap().len() >= 2);
     }
-    let anyone = by_hand(house.anyone());
+    let anyone = by_hand(server.anyone());
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let hello = json!({"protocolVersion": version, "capabilities": {},
             "clientInfo": {"name": "by hand", "version": "1"}});
@@ -158,9 +162,9 @@ async fn every_version_is_served_and_no_session_is_kept(ground: Ground) {
     }
 }
 
-async fn tools_say_what_they_are(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
+async fn tools_say_what_they_are(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
     let tools = within(line.list_all_tools()).await.unwrap();
     for tool in &tools {
         let name = tool.name.as_ref();
@@ -209,9 +213,9 @@ async fn tools_say_what_they_are(ground: Ground) {
     assert_eq!(found, expected);
 }
 
-async fn tools_answer_as_the_http_interface_does(ground: Ground) {
-    let house = House::local(ground).await;
-    let (owner, line) = (house.anyone(), line(&house, &[], new()).await);
+async fn tools_answer_as_the_http_interface_does(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let (owner, line) = (server.anyone(), line(&server, &[], new()).await);
     let run = failed_run(&owner).await;
     let standing = given(call(&line, "getTaskStatus", json!({"taskId": "letter"})).await);
     assert_eq!(standing, owner.get("/api/tasks/letter/status").await.expect(200).body);
@@ -222,10 +226,10 @@ async fn tools_answer_as_the_http_interface_does(ground: Ground) {
     assert_eq!(owner.get(&format!("/api/sessions/{id}")).await.expect(200).body, again);
 }
 
-async fn a_refusal_is_an_answer_of_the_tool(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], OLD).await;
-    let open = house.anyone().session(json!({"session_type": "mixed"})).await;
+async fn a_refusal_is_an_answer_of_the_tool(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], OLD).await;
+    let open = server.anyone().session(json!({"session_type": "mixed"})).await;
     let table = [
         ("getTaskStatus", json!({}), ("invalid", Some("taskId"))),
         ("getTaskStatus", json!({"taskId": 5}), ("invalid", Some("taskId"))),
@@ -243,11 +247,11 @@ async fn a_refusal_is_an_answer_of_the_tool(ground: Ground) {
     }
 }
 
-async fn a_call_with_the_same_key_has_one_effect(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_call_with_the_same_key_has_one_effect(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let run = failed_run(&owner).await;
-    let line = line(&house, &[], new()).await;
+    let line = line(&server, &[], new()).await;
     let first = given(keyed(&line, "retrySession", json!({"sessionId": run}), "k-1").await);
     assert_eq!(
         given(keyed(&line, "retrySession", json!({"sessionId": run}), "k-1").await)["id"],
@@ -265,7 +269,7 @@ async fn a_call_with_the_same_key_has_one_effect(ground: Ground) {
     let other = keyed(&line, "retrySession", json!({"sessionId": other}), "k-1").await;
     assert_eq!(refused(&other).0, "idempotency_mismatch");
     // The header of HTTP counts too, whatever the message is numbered.
-    let anyone = by_hand(house.anyone()).with("idempotency-key", "k-2");
+    let anyone = by_hand(server.anyone()).with("idempotency-key", "k-2");
     let body = |id: u32| {
         let params = json!({"name": "retrySession", "arguments": {"sessionId": run}});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
@@ -276,9 +280,9 @@ async fn a_call_with_the_same_key_has_one_effect(ground: Ground) {
     assert_ne!(first["id"], second);
 }
 
-async fn what_is_no_request_is_an_error_of_the_protocol(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
+async fn what_is_no_request_is_an_error_of_the_protocol(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
     match within(line.call_tool(params("no_such_tool", json!({})))).await {
         Err(ServiceError::McpError(error)) => {
             assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
@@ -286,7 +290,7 @@ async fn what_is_no_request_is_an_error_of_the_protocol(ground: Ground) {
         }
         other => panic!("{other:?}"),
     }
-    let anyone = by_hand(house.anyone());
+    let anyone = by_hand(server.anyone());
     let table = [
         ("{", -32700),
         (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, -32600),
@@ -311,21 +315,21 @@ async fn what_is_no_request_is_an_error_of_the_protocol(ground: Ground) {
     let large = format!("\"{}\"", "x".repeat(limits::BODY_BYTES_MAX));
     anyone.post_text("/mcp", &large).await.refused(413, "too_large");
 
-    house.anyone().post("/mcp", message("ping", json!({}))).await.expect(406);
+    server.anyone().post("/mcp", message("ping", json!({}))).await.expect(406);
 }
 
-async fn each_request_is_answered_to_its_own_caller(ground: Ground) {
-    let house = House::keyed(ground).await;
+async fn each_request_is_answered_to_its_own_caller(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
     let secret = async |role, user: &str| {
         let user = (!user.is_empty()).then(|| user.to_owned());
-        house.new_key(NewKey { role: Some(role), user, ..NewKey::default() }).await.0
+        server.new_key(NewKey { role: Some(role), user, ..NewKey::default() }).await.0
     };
     let (ada, bob) = (secret(Role::Member, "ada").await, secret(Role::Member, "bob").await);
     let owner = secret(Role::Owner, "").await;
     let task = json!({"slug": "adas", "name": "Ada's", "agent_slug": "eliza"});
-    house.bearer(&ada).post("/api/tasks", task).await.expect(201);
+    server.bearer(&ada).post("/api/tasks", task).await.expect(201);
     for (caller, found) in [(&ada, true), (&bob, false), (&owner, true)] {
-        let result = call(&line_of(&house, caller).await, "getTaskStatus", json!({"taskId": "adas"})).await;
+        let result = call(&line_of(&server, caller).await, "getTaskStatus", json!({"taskId": "adas"})).await;
         if found {
             assert_eq!(given(result)["task_name"], "Ada's");
         } else {
@@ -335,31 +339,31 @@ async fn each_request_is_answered_to_its_own_caller(ground: Ground) {
     // The same line, another credential: each request says who makes it.
     let ask = message("tools/call", json!({"name": "getTaskStatus", "arguments": {"taskId": "adas"}}));
     for (caller, is_error) in [(&ada, false), (&bob, true), (&ada, false)] {
-        let guest = by_hand(house.bearer(caller)).with("mcp-session-id", "one-for-all");
+        let guest = by_hand(server.bearer(caller)).with("mcp-session-id", "one-for-all");
         assert_eq!(guest.post("/mcp", ask.clone()).await.expect(200).body["result"]["isError"], is_error);
     }
     let worker = secret(Role::Worker, "").await;
-    let result = call(&line_of(&house, &worker).await, "retrySession", json!({"sessionId": "x"})).await;
+    let result = call(&line_of(&server, &worker).await, "retrySession", json!({"sessionId": "x"})).await;
     assert!(["denied", "not_found"].contains(&refused(&result).0), "{result:?}");
     // The operator names the tenant.
-    house.operator().post("/api/tenants", json!({"id": "acme"})).await.expect(201);
+    server.operator().post("/api/tenants", json!({"id": "acme"})).await.expect(201);
     let bearer = format!("Bearer {OPERATOR}");
     let there = [("authorization", bearer.as_str()), ("x-sederunt-tenant", "acme")];
-    let there = line(&house, &there, new()).await;
+    let there = line(&server, &there, new()).await;
     let result = call(&there, "getTaskStatus", json!({"taskId": "adas"})).await;
     assert_eq!(refused(&result), ("not_found", None));
 }
 
-async fn strangers_and_pages_of_other_sites_are_turned_away(ground: Ground) {
-    let house = House::open(ground, |config| {
+async fn strangers_and_pages_of_other_sites_are_turned_away(store_kind: StoreKind) {
+    let server = TestServer::open(store_kind, |config| {
         config.auth = sederunt_server::Auth::Keys;
         config.public_url = Some("https://sessions.example/".to_owned());
     })
     .await;
     let ping = || message("ping", json!({}));
-    by_hand(house.anyone()).post("/mcp", ping()).await.refused(401, "unauthenticated");
-    by_hand(house.bearer("sdr_wrong")).post("/mcp", ping()).await.refused(401, "unauthenticated");
-    let owner = by_hand(house.key(Role::Owner, "").await);
+    by_hand(server.anyone()).post("/mcp", ping()).await.refused(401, "unauthenticated");
+    by_hand(server.bearer("sdr_wrong")).post("/mcp", ping()).await.refused(401, "unauthenticated");
+    let owner = by_hand(server.key(Role::Owner, "").await);
     owner.post("/mcp", ping()).await.expect(200);
     for (origin, status) in [
         ("https://sessions.example", 200),
@@ -373,10 +377,10 @@ async fn strangers_and_pages_of_other_sites_are_turned_away(ground: Ground) {
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let share = json!({"access": "read", "expires_in": 60});
     let share = owner.post(&format!("/api/sessions/{id}/share"), share).await.expect(201).body;
-    let holder = by_hand(house.anyone()).with("x-share-token", share["token"].as_str().unwrap());
+    let holder = by_hand(server.anyone()).with("x-share-token", share["token"].as_str().unwrap());
     holder.post("/mcp", ping()).await.refused(403, "denied");
 
-    let local = House::local(ground).await;
+    let local = TestServer::local(store_kind).await;
     let (address, port) = (local.address, local.address.port());
     let own = format!("Host: 127.0.0.1:{port}");
     for (headers, status) in [
@@ -397,17 +401,17 @@ async fn strangers_and_pages_of_other_sites_are_turned_away(ground: Ground) {
     }
 }
 
-async fn sessions_are_resources_for_those_who_may_see_them(ground: Ground) {
-    let house = House::keyed(ground).await;
+async fn sessions_are_resources_for_those_who_may_see_them(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
     let member = async |user: &str| {
         let wish = NewKey { role: Some(Role::Member), user: Some(user.to_owned()), ..NewKey::default() };
-        house.new_key(wish).await.0
+        server.new_key(wish).await.0
     };
     let (ada, bob) = (member("ada").await, member("bob").await);
-    let guest = house.bearer(&ada);
+    let guest = server.bearer(&ada);
     let id = guest.session(json!({"session_type": "mixed", "id": "a talk: 100%", "title": "A talk"})).await;
     guest.say("a%20talk:%20100%25", "Good morning").await.expect(201);
-    let (line, other) = (line_of(&house, &ada).await, line_of(&house, &bob).await);
+    let (line, other) = (line_of(&server, &ada).await, line_of(&server, &bob).await);
     let listed = within(line.list_all_resources()).await.unwrap();
     assert_eq!((listed.len(), &listed[0].name, listed[0].title.as_deref()), (1, &id, Some("A talk")));
     let uri = listed[0].uri.as_str();
@@ -422,10 +426,10 @@ async fn sessions_are_resources_for_those_who_may_see_them(ground: Ground) {
     assert!(templates.iter().any(|template| template.uri_template == "sederunt://sessions/{id}"));
 
     assert_eq!(within(other.list_all_resources()).await.unwrap(), []);
-    house.operator().post("/api/tenants", json!({"id": "acme"})).await.expect(201);
+    server.operator().post("/api/tenants", json!({"id": "acme"})).await.expect(201);
     let bearer = format!("Bearer {OPERATOR}");
     let headers = [("authorization", bearer.as_str()), ("x-sederunt-tenant", "acme")];
-    let elsewhere = crate::mcp::line(&house, &headers, OLD).await;
+    let elsewhere = crate::mcp::line(&server, &headers, OLD).await;
     let missing = "sederunt://sessions/missing";
     let mut said = Vec::new();
     for (line, uri) in [(&other, uri), (&elsewhere, uri), (&line, missing), (&line, "file:///etc/passwd")] {
@@ -441,13 +445,13 @@ async fn sessions_are_resources_for_those_who_may_see_them(ground: Ground) {
     assert_eq!(said.len(), 1, "a stranger learns nothing: {said:?}");
 }
 
-async fn resources_are_listed_page_by_page(ground: Ground) {
-    let house = House::local(ground).await;
+async fn resources_are_listed_page_by_page(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
     let count = limits::PAGE_ROWS_DEFAULT + 1;
     for n in 0..count {
-        house.anyone().session(json!({"session_type": "mixed", "id": format!("s{n}")})).await;
+        server.anyone().session(json!({"session_type": "mixed", "id": format!("s{n}")})).await;
     }
-    let line = line(&house, &[], new()).await;
+    let line = line(&server, &[], new()).await;
     let first = within(line.list_resources(None)).await.unwrap();
     assert_eq!((first.resources.len(), first.next_cursor.is_some()), (limits::PAGE_ROWS_DEFAULT, true));
     let mut all: Vec<_> = within(line.list_all_resources()).await.unwrap();
@@ -461,13 +465,13 @@ async fn resources_are_listed_page_by_page(ground: Ground) {
     }
 }
 
-async fn a_server_that_stops_waits_for_no_client(ground: Ground) {
-    let mut house = House::open(ground, |config| config.drain_max = crate::house::PATIENCE).await;
-    let lines = [line(&house, &[], OLD).await, line(&house, &[], new()).await];
+async fn a_server_that_stops_waits_for_no_client(store_kind: StoreKind) {
+    let mut server = TestServer::open(store_kind, |config| config.drain_max = crate::server::PATIENCE).await;
+    let lines = [line(&server, &[], OLD).await, line(&server, &[], new()).await];
     for line in &lines {
         within(line.list_all_tools()).await.unwrap();
     }
-    tokio::time::timeout(crate::house::PATIENCE / 2, house.stop()).await.unwrap().unwrap();
+    tokio::time::timeout(crate::server::PATIENCE / 2, server.stop()).await.unwrap().unwrap();
     for line in &lines {
         assert!(within(line.list_all_tools()).await.is_err());
     }

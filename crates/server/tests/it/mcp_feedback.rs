@@ -5,8 +5,8 @@ use sederunt_core::engine::NewKey;
 use sederunt_core::limits;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, House, OPERATOR, on_every_store, within};
 use crate::mcp::{Line, call, given, keyed, line, line_of, new, read, refused};
+use crate::server::{OPERATOR, StoreKind, TestServer, on_every_store, within};
 
 on_every_store!(
     a_thumb_down_comes_back_as_a_lesson,
@@ -43,9 +43,9 @@ async fn page(line: &Line, tool: &'static str, arguments: Value) -> String {
     markdown.to_owned()
 }
 
-async fn a_thumb_down_comes_back_as_a_lesson(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
+async fn a_thumb_down_comes_back_as_a_lesson(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
     let captured = given(call(&line, "capture_feedback", thumb_down()).await);
     assert_eq!(
         (&captured["status"], &captured["feedback_session"]["status"]),
@@ -76,11 +76,11 @@ async fn a_thumb_down_comes_back_as_a_lesson(ground: Ground) {
     assert!(recalled.contains(text), "{recalled}");
     let shown = given(call(&line, "search_lessons", json!({})).await);
     assert_eq!(shown["items"][0]["effect"]["shown"], 2, "looking is not showing");
-    assert_eq!(shown, house.anyone().get("/api/lessons?state=active").await.expect(200).body);
+    assert_eq!(shown, server.anyone().get("/api/lessons?state=active").await.expect(200).body);
 
     let stats = given(call(&line, "feedback_stats", json!({})).await);
     assert_eq!((&stats["down"], &stats["tags"][0]["name"]), (&json!(1), &json!("packages")));
-    assert_eq!(stats, house.anyone().get("/api/feedback/stats").await.expect(200).body);
+    assert_eq!(stats, server.anyone().get("/api/feedback/stats").await.expect(200).body);
     let summary = page(&line, "feedback_summary", json!({"recent": 5})).await;
     assert!(summary.contains("lock file"), "{summary}");
 
@@ -89,12 +89,12 @@ async fn a_thumb_down_comes_back_as_a_lesson(ground: Ground) {
     assert_eq!((&listed[0].uri, listed[0].description.as_deref()), (&uri, Some(text)));
     let (_, body) = read(&line, &uri).await.unwrap();
     let body: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(body, house.anyone().get(&format!("/api/lessons/{lesson}")).await.expect(200).body);
+    assert_eq!(body, server.anyone().get(&format!("/api/lessons/{lesson}")).await.expect(200).body);
 }
 
-async fn what_cannot_be_added_is_said_and_no_error(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
+async fn what_cannot_be_added_is_said_and_no_error(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
     let captured = given(call(&line, "capture_feedback", thumb_down()).await);
     let event = &captured["feedback_event_id"];
     let open = json!({"feedbackEventId": event, "signal": "down", "initialContext": "In the build"});
@@ -122,9 +122,9 @@ async fn what_cannot_be_added_is_said_and_no_error(ground: Ground) {
     assert_eq!(append(id, "too late").await, "closed");
 }
 
-async fn a_thumb_without_words_is_asked_back_about(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
+async fn a_thumb_without_words_is_asked_back_about(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
     let vague = given(call(&line, "capture_feedback", json!({"signal": "down"})).await);
     assert_eq!(vague["status"], "clarification_required");
     assert!(vague["prompt"].is_string() && vague.get("feedback_session").is_none(), "{vague}");
@@ -162,12 +162,12 @@ fn thumb_on(session: &str, sequences: &[u64]) -> Value {
     thumb
 }
 
-async fn a_thumb_on_a_session_says_where_its_lesson_came_up(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
+async fn a_thumb_on_a_session_says_where_its_lesson_came_up(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
     let chat = json!({"thread_id": "t", "message": "Update the dependencies"});
-    house.anyone().post("/api/chat", chat).await.expect(200);
-    let log = house.anyone().get("/api/sessions/t/events").await.expect(200).body;
+    server.anyone().post("/api/chat", chat).await.expect(200);
+    let log = server.anyone().get("/api/sessions/t/events").await.expect(200).body;
     let said = |kind: &str| {
         let events = log["events"].as_array().unwrap();
         events.iter().find(|event| event["type"] == kind).unwrap()["sequence"].as_u64().unwrap()
@@ -182,10 +182,10 @@ async fn a_thumb_on_a_session_says_where_its_lesson_came_up(ground: Ground) {
     }
 }
 
-async fn only_sessions_that_the_caller_may_read_are_named(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (ada, bob) = (member_line(&house, "ada").await, member_line(&house, "bob").await);
-    let hers = house.key(Role::Member, "ada").await.session(json!({"session_type": "mixed"})).await;
+async fn only_sessions_that_the_caller_may_read_are_named(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (ada, bob) = (member_line(&server, "ada").await, member_line(&server, "bob").await);
+    let hers = server.key(Role::Member, "ada").await.session(json!({"session_type": "mixed"})).await;
     let field = async |line: &Line, thumb: Value| {
         let result = call(line, "capture_feedback", thumb).await;
         let (code, field) = refused(&result);
@@ -208,14 +208,14 @@ async fn only_sessions_that_the_caller_may_read_are_named(ground: Ground) {
 }
 
 /// A line of a member's.
-async fn member_line(house: &House, user: &str) -> Line {
+async fn member_line(server: &TestServer, user: &str) -> Line {
     let wish = NewKey { role: Some(Role::Member), user: Some(user.to_owned()), ..NewKey::default() };
-    line_of(house, &house.new_key(wish).await.0).await
+    line_of(server, &server.new_key(wish).await.0).await
 }
 
-async fn everything_that_callers_send_is_taken(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
+async fn everything_that_callers_send_is_taken(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
     let first = given(call(&line, "capture_memory_feedback", thumb_down()).await);
     let captured = given(call(&line, "capture_feedback", everything(&first["feedback_event_id"])).await);
     assert_eq!(captured["status"], "accepted", "{captured}");
@@ -223,10 +223,10 @@ async fn everything_that_callers_send_is_taken(ground: Ground) {
     assert_eq!((&stats["down"], &stats["skills"][0]["name"]), (&json!(2), &json!("tidy")));
 }
 
-async fn what_tools_take_and_give_fits_their_schemas(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
-    let run = crate::mcp::failed_run(&house.anyone()).await;
+async fn what_tools_take_and_give_fits_their_schemas(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
+    let run = crate::mcp::failed_run(&server.anyone()).await;
     taught(&line).await;
     let captured = given(call(&line, "capture_feedback", thumb_down()).await);
     let (event, session) = (&captured["feedback_event_id"], &captured["feedback_session"]["session_id"]);
@@ -282,9 +282,9 @@ fn given_any(result: rmcp::model::CallToolResult) -> Value {
     result.structured_content.unwrap()
 }
 
-async fn what_does_not_fit_is_named_as_it_was_written(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
+async fn what_does_not_fit_is_named_as_it_was_written(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
     let event = given(call(&line, "capture_feedback", thumb_down()).await)["feedback_event_id"].clone();
     let score = |score: f64| json!({"signal": "up", "rubricScores": [{"criterion": "care", "score": score}]});
     let said = json!({"role": "user", "content": "x".repeat(limits::EXTRACT_CHARS_MAX + 1)});
@@ -329,9 +329,9 @@ async fn what_does_not_fit_is_named_as_it_was_written(ground: Ground) {
     given(call(&line, "search_lessons", json!({"limit": 1000})).await);
 }
 
-async fn what_comes_up_often_is_a_rule(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
+async fn what_comes_up_often_is_a_rule(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
     let lesson = taught(&line).await;
     assert_eq!(given(call(&line, "prevention_rules", json!({})).await)["items"], json!([]));
     for _ in 1..limits::RULE_OCCURRENCES {
@@ -346,9 +346,9 @@ async fn what_comes_up_often_is_a_rule(ground: Ground) {
     assert_eq!(suggestions[0]["id"], json!(lesson), "what is known is said");
 }
 
-async fn a_repeated_thumb_is_one_thumb(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
+async fn a_repeated_thumb_is_one_thumb(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let line = line(&server, &[], new()).await;
     let first = given(keyed(&line, "capture_feedback", thumb_down(), "k-1").await);
     let again = given(keyed(&line, "capture_feedback", thumb_down(), "k-1").await);
     assert_eq!(first["feedback_event_id"], again["feedback_event_id"]);
@@ -362,13 +362,13 @@ async fn a_repeated_thumb_is_one_thumb(ground: Ground) {
     assert_eq!(given(call(&line, "feedback_stats", json!({})).await)["down"], 1);
 }
 
-async fn lessons_stay_with_those_they_came_from(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (ada, bob) = (member_line(&house, "ada").await, member_line(&house, "bob").await);
-    house.operator().post("/api/tenants", json!({"id": "acme"})).await.expect(201);
+async fn lessons_stay_with_those_they_came_from(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (ada, bob) = (member_line(&server, "ada").await, member_line(&server, "bob").await);
+    server.operator().post("/api/tenants", json!({"id": "acme"})).await.expect(201);
     let bearer = format!("Bearer {OPERATOR}");
     let there = [("authorization", bearer.as_str()), ("x-sederunt-tenant", "acme")];
-    let elsewhere = line(&house, &there, new()).await;
+    let elsewhere = line(&server, &there, new()).await;
     let lesson = taught(&ada).await;
     let uri = format!("sederunt://lessons/{lesson}");
     assert!(read(&ada, &uri).await.is_ok());

@@ -4,7 +4,7 @@ use sederunt_core::access::Role;
 use sederunt_core::engine::NewKey;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, Guest, House, on_every_store};
+use crate::server::{Caller, StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     what_is_remembered_can_be_listed_and_forgotten_by_its_id,
@@ -20,15 +20,15 @@ on_every_store!(
     a_users_memory_needs_that_user_or_a_key_that_acts_for_them,
 );
 
-async fn remember(guest: &Guest<'_>, thread: &str, what: &str) {
+async fn remember(guest: &Caller<'_>, thread: &str, what: &str) {
     let wish = json!({"thread_id": thread, "message": format!("Remember that {what}"), "user_id": "ada"});
     let answer = guest.post("/api/chat", wish).await.expect(200).body;
     assert_eq!(answer["response_type"], "memory", "{answer}");
 }
 
-async fn what_is_remembered_can_be_listed_and_forgotten_by_its_id(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn what_is_remembered_can_be_listed_and_forgotten_by_its_id(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     remember(&me, "t", "my sister is called Mona").await;
     let facts = me.get("/api/memory/facts?user_id=ada").await.expect(200).body;
     let fact = &facts["items"][0];
@@ -43,9 +43,9 @@ async fn what_is_remembered_can_be_listed_and_forgotten_by_its_id(ground: Ground
     assert_eq!(me.get("/api/memory/facts?user_id=ada").await.expect(200).body["items"], json!([]));
 }
 
-async fn recall_is_switched_for_its_owner(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn recall_is_switched_for_its_owner(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let status = async |user: &str| {
         me.get(&format!("/api/memory/status?user_id={user}")).await.expect(200).body["recall_enabled"].clone()
     };
@@ -55,9 +55,9 @@ async fn recall_is_switched_for_its_owner(ground: Ground) {
     me.patch("/api/memory/recall", json!({"enabled": "yes", "user_id": "ada"})).await.refused(422, "invalid");
 }
 
-async fn rules_are_listed_and_forgotten(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn rules_are_listed_and_forgotten(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     for text in ["Please always answer briefly", "Please always answer briefly"] {
         me.post("/api/chat", json!({"thread_id": "t", "message": text})).await.expect(200);
     }
@@ -69,9 +69,9 @@ async fn rules_are_listed_and_forgotten(ground: Ground) {
     me.delete(&format!("/api/memory/rules/{id}?thread_id=t")).await.refused(404, "not_found");
 }
 
-async fn a_page_of_facts_goes_on_where_the_last_one_ended(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_page_of_facts_goes_on_where_the_last_one_ended(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     for what in ["I own a red kayak", "the cellar is full of apples", "Tuesday is chess night"] {
         remember(&me, "t", what).await;
     }
@@ -87,13 +87,13 @@ async fn a_page_of_facts_goes_on_where_the_last_one_ended(ground: Ground) {
     assert_eq!(seen.len(), 3);
 }
 
-async fn nobody_is_asked_about_in_general(ground: Ground) {
-    let house = House::local(ground).await;
+async fn nobody_is_asked_about_in_general(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
     for path in ["facts", "arcs", "rules"] {
-        house.anyone().get(&format!("/api/memory/{path}")).await.refused(422, "invalid");
+        server.anyone().get(&format!("/api/memory/{path}")).await.refused(422, "invalid");
     }
     // An owner who is nobody in particular is told of the tenant's ratings and crises.
-    let status = house.anyone().get("/api/memory/status").await.expect(200).body;
+    let status = server.anyone().get("/api/memory/status").await.expect(200).body;
     assert_eq!((&status["facts"], &status["ratings"]["total"]), (&json!(0), &json!(0)));
 }
 
@@ -101,8 +101,8 @@ async fn nobody_is_asked_about_in_general(ground: Ground) {
 const SECRET: &str = "Trofaiach";
 
 /// Alice, with a fact and an earlier sitting in her memory.
-async fn alice_remembers<'a>(house: &'a House) -> Guest<'a> {
-    let alice = house.key(Role::Member, "alice").await;
+async fn alice_remembers<'a>(server: &'a TestServer) -> Caller<'a> {
+    let alice = server.key(Role::Member, "alice").await;
     for text in [
         &*format!("Remember that I keep bees in {SECRET}"),
         "I feel lonely since my dog died",
@@ -115,7 +115,7 @@ async fn alice_remembers<'a>(house: &'a House) -> Guest<'a> {
 }
 
 /// The ids of everything that is in somebody's memory.
-async fn ids(whose: &Guest<'_>) -> Vec<String> {
+async fn ids(whose: &Caller<'_>) -> Vec<String> {
     let mut ids = Vec::new();
     for kind in ["facts", "arcs"] {
         let page = whose.get(&format!("/api/memory/{kind}")).await.expect(200).body;
@@ -126,13 +126,13 @@ async fn ids(whose: &Guest<'_>) -> Vec<String> {
     ids
 }
 
-async fn nobody_hears_or_deletes_the_memory_of_somebody_else(ground: Ground) {
+async fn nobody_hears_or_deletes_the_memory_of_somebody_else(store_kind: StoreKind) {
     for joined_first in [true, false] {
-        let house = House::keyed(ground).await;
-        let alice = alice_remembers(&house).await;
+        let server = TestServer::keyed(store_kind).await;
+        let alice = alice_remembers(&server).await;
         let hers = ids(&alice).await;
         assert_eq!(hers.len(), 2, "a fact and an arc");
-        let say = async |who: &Guest<'_>, text: &str| {
+        let say = async |who: &Caller<'_>, text: &str| {
             let asked = json!({"thread_id": "trip", "message": text});
             who.post("/api/chat", asked).await.expect(200).body["response_text"].as_str().unwrap().to_owned()
         };
@@ -149,9 +149,9 @@ async fn nobody_hears_or_deletes_the_memory_of_somebody_else(ground: Ground) {
             alice.get("/api/sessions/trip").await.expect(200).body["last_sequence"].as_u64().unwrap();
         let before = if joined_first { 0 } else { before };
         let others = [
-            (house.key(Role::Guest, "gus").await, false),
-            (house.key(Role::Member, "ben").await, false),
-            (house.key(Role::Owner, "boss").await, true),
+            (server.key(Role::Guest, "gus").await, false),
+            (server.key(Role::Member, "ben").await, false),
+            (server.key(Role::Owner, "boss").await, true),
         ];
         for (who, may) in others.iter().map(|(who, may)| (who, *may)).chain([(&alice, true)]) {
             for text in ["What do you know about me?", "Tell me about bees.", "Forget everything.", "yes"] {
@@ -172,9 +172,9 @@ async fn nobody_hears_or_deletes_the_memory_of_somebody_else(ground: Ground) {
     }
 }
 
-async fn a_sitting_ends_before_somebody_joins_whose_ears_are_not_meant(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let alice = house.key(Role::Member, "alice").await;
+async fn a_sitting_ends_before_somebody_joins_whose_ears_are_not_meant(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let alice = server.key(Role::Member, "alice").await;
     let ends = async |id: &str| {
         let path = format!("/api/sessions/{id}/events?limit=1000&types=session.sitting_ended");
         let events = alice.get(&path).await.expect(200).body["events"].clone();
@@ -206,12 +206,12 @@ async fn a_sitting_ends_before_somebody_joins_whose_ears_are_not_meant(ground: G
     assert_eq!(ends("own").await, ["memory_owner_changed"; 2]);
 }
 
-async fn whoever_opens_a_session_with_somebody_learns_nothing_of_them(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let alice = alice_remembers(&house).await;
-    let mallory = house.key(Role::Member, "mallory").await;
+async fn whoever_opens_a_session_with_somebody_learns_nothing_of_them(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let alice = alice_remembers(&server).await;
+    let mallory = server.key(Role::Member, "mallory").await;
     mallory.session(json!({"id": "bait", "session_type": "mixed", "participants": ["alice"]})).await;
-    let say = async |who: &Guest<'_>, text: &str| {
+    let say = async |who: &Caller<'_>, text: &str| {
         who.post("/api/chat", json!({"thread_id": "bait", "message": text})).await.expect(200).text
     };
     for (who, text) in [
@@ -228,10 +228,10 @@ async fn whoever_opens_a_session_with_somebody_learns_nothing_of_them(ground: Gr
     assert_eq!(ids(&alice).await.len(), 2);
 }
 
-async fn the_routes_of_the_memory_follow_the_rights_of_the_conversation(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let alice = alice_remembers(&house).await;
-    let (gus, boss) = (house.key(Role::Guest, "gus").await, house.key(Role::Owner, "boss").await);
+async fn the_routes_of_the_memory_follow_the_rights_of_the_conversation(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let alice = alice_remembers(&server).await;
+    let (gus, boss) = (server.key(Role::Guest, "gus").await, server.key(Role::Owner, "boss").await);
     alice.session(json!({"id": "trip", "session_type": "mixed", "participants": ["gus"]})).await;
     let wish = json!({"thread_id": "trip", "message": "Remember that the train leaves at noon"});
     alice.post("/api/chat", wish).await.expect(200);
@@ -262,13 +262,13 @@ async fn the_routes_of_the_memory_follow_the_rights_of_the_conversation(ground: 
     assert_eq!(ids(&alice).await.len(), 2, "the fact of the conversation was none of her own");
 }
 
-async fn records_are_counted_for_whom_they_concern(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (alice, gus) = (house.key(Role::Member, "alice").await, house.key(Role::Guest, "gus").await);
-    let boss = house.key(Role::Owner, "boss").await;
+async fn records_are_counted_for_whom_they_concern(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (alice, gus) = (server.key(Role::Member, "alice").await, server.key(Role::Guest, "gus").await);
+    let boss = server.key(Role::Owner, "boss").await;
     alice.post("/api/chat", json!({"thread_id": "a", "message": "I want to kill myself"})).await.expect(200);
     alice.post("/api/threads/a/end", json!({"feedback": "positive"})).await.expect(200);
-    let counts = async |who: &Guest<'_>, query: &str| {
+    let counts = async |who: &Caller<'_>, query: &str| {
         let status = who.get(&format!("/api/memory/status{query}")).await.expect(200).body;
         ["session_feedback_count", "crisis_log_count"].map(|count| status[count].as_u64().unwrap())
     };
@@ -282,7 +282,7 @@ async fn records_are_counted_for_whom_they_concern(ground: Ground) {
         who.post("/api/chat", json!({"thread_id": thread, "message": "Hello"})).await.expect(200);
         who.post(&format!("/api/threads/{thread}/end"), json!({"feedback": label})).await.expect(200);
     }
-    let labels = async |who: &Guest<'_>, query: &str| {
+    let labels = async |who: &Caller<'_>, query: &str| {
         let status = who.get(&format!("/api/memory/status{query}")).await.expect(200).body;
         let counted = ["positive", "negative", "skip", "total"].map(|label| status["ratings"][label].clone());
         assert_eq!(status["session_feedback_count"], counted[3]);
@@ -292,7 +292,7 @@ async fn records_are_counted_for_whom_they_concern(ground: Ground) {
     assert_eq!(labels(&alice, "").await, [1, 1, 0, 2], "others see their own");
     assert_eq!(labels(&alice, "?thread_id=a2").await, [0, 1, 0, 1]);
     assert_eq!(labels(&boss, "").await, [1, 2, 1, 4], "an owner sees the tenant's");
-    let local = House::local(ground).await;
+    let local = TestServer::local(store_kind).await;
     let me = local.anyone();
     me.post("/api/chat", json!({"thread_id": "a", "message": "I want to kill myself", "user_id": "ada"}))
         .await
@@ -301,12 +301,12 @@ async fn records_are_counted_for_whom_they_concern(ground: Ground) {
     assert_eq!(counts(&me, "?user_id=nobody-at-all").await, [0, 0]);
 }
 
-async fn a_users_memory_needs_that_user_or_a_key_that_acts_for_them(ground: Ground) {
-    let house = House::keyed(ground).await;
-    house.operator().post("/api/users", json!({"id": "alice"})).await.expect(201);
-    alice_remembers(&house).await;
-    let nobody = house.key(Role::Owner, "").await;
-    let boss = house.key(Role::Owner, "boss").await;
+async fn a_users_memory_needs_that_user_or_a_key_that_acts_for_them(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    server.operator().post("/api/users", json!({"id": "alice"})).await.expect(201);
+    alice_remembers(&server).await;
+    let nobody = server.key(Role::Owner, "").await;
+    let boss = server.key(Role::Owner, "boss").await;
     for path in ["status", "facts", "arcs", "rules"] {
         for who in [&nobody, &boss] {
             who.get(&format!("/api/memory/{path}?user_id=alice")).await.refused(403, "denied");
@@ -315,7 +315,7 @@ async fn a_users_memory_needs_that_user_or_a_key_that_acts_for_them(ground: Grou
     let wish = json!({"thread_id": "mine", "message": "What do you know about me?", "user_id": "alice"});
     nobody.post("/api/chat", wish.clone()).await.refused(403, "denied");
     let lends = NewKey { role: Some(Role::Owner), act_as: true, ..NewKey::default() };
-    let lender = house.bearer(&house.new_key(lends).await.0);
+    let lender = server.bearer(&server.new_key(lends).await.0);
     assert!(lender.get("/api/memory/facts?user_id=alice").await.expect(200).text.contains(SECRET));
     assert!(lender.post("/api/chat", wish).await.expect(200).text.contains(SECRET));
 }

@@ -8,7 +8,7 @@ use sederunt_core::access::Role;
 use sederunt_server::Auth;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, House, on_every_store, raw};
+use crate::server::{StoreKind, TestServer, on_every_store, raw};
 
 on_every_store!(
     it_says_that_it_lives_and_can_work,
@@ -23,17 +23,17 @@ on_every_store!(
 static FIGURES: LazyLock<PrometheusHandle> =
     LazyLock::new(|| sederunt_server::recorder().unwrap().install_recorder().unwrap());
 
-async fn it_says_that_it_lives_and_can_work(ground: Ground) {
-    let house = House::keyed(ground).await;
+async fn it_says_that_it_lives_and_can_work(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
     for path in ["/healthz", "/readyz"] {
-        let answer = house.anyone().get(path).await.expect(200);
+        let answer = server.anyone().get(path).await.expect(200);
         assert_eq!(answer.body, json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}));
     }
 }
 
-async fn the_page_says_what_runs_here(ground: Ground) {
-    let house = House::local(ground).await;
-    let page = house.anyone().get("/").await.expect(200);
+async fn the_page_says_what_runs_here(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let page = server.anyone().get("/").await.expect(200);
     assert!(page.headers["content-type"].to_str().unwrap().starts_with("text/html"));
     assert!(page.headers.contains_key("content-security-policy"));
     assert!(
@@ -43,18 +43,18 @@ async fn the_page_says_what_runs_here(ground: Ground) {
     );
 }
 
-async fn strangers_are_told_little_and_browsers_guess_nothing(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let version = house.engine.vitals().await.unwrap().server_version;
-    let page = house.anyone().get("/").await.expect(200);
+async fn strangers_are_told_little_and_browsers_guess_nothing(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let version = server.engine.vitals().await.unwrap().server_version;
+    let page = server.anyone().get("/").await.expect(200);
     assert!(!page.text.contains(&version), "{}", page.text);
     for path in ["/", "/healthz", "/openapi.json", "/nope", "/api/sessions", "/assets/view-form.js"] {
-        let answer = house.anyone().get(path).await;
+        let answer = server.anyone().get(path).await;
         assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
     }
-    let shared = house.anyone().get("/api/sessions/x?share=unknown").await.refused(401, "unauthenticated");
+    let shared = server.anyone().get("/api/sessions/x?share=unknown").await.refused(401, "unauthenticated");
     assert_eq!(shared.headers["referrer-policy"], "no-referrer");
-    let address = house.address;
+    let address = server.address;
     for hosts in [String::new(), format!("Host: {address}\r\nHost: {address}\r\n")] {
         let request = format!("GET /healthz HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
         let answer = raw(address, &request).await;
@@ -62,18 +62,18 @@ async fn strangers_are_told_little_and_browsers_guess_nothing(ground: Ground) {
     }
 }
 
-async fn figures_are_counted_by_route_and_shown_to_the_operator(ground: Ground) {
-    let house = House::open(ground, |config| {
+async fn figures_are_counted_by_route_and_shown_to_the_operator(store_kind: StoreKind) {
+    let server = TestServer::open(store_kind, |config| {
         config.auth = Auth::Keys;
         config.metrics = Some(FIGURES.clone());
     })
     .await;
-    let owner = house.key(Role::Owner, "").await;
+    let owner = server.key(Role::Owner, "").await;
     let id = owner.session(json!({"id": "very-private-id", "session_type": "mixed"})).await;
     let mut stream = owner.follow(&format!("/api/sessions/{id}/stream?after=1")).await;
     stream.expect("ready").await;
     owner.get("/metrics").await.refused(403, "denied");
-    let figures = house.operator().get("/metrics").await.expect(200).text;
+    let figures = server.operator().get("/metrics").await.expect(200).text;
     for line in [
         r#"sederunt_http_requests_total{method="POST",route="/api/sessions",status="201"}"#,
         r#"sederunt_http_request_seconds_bucket{method="GET",route="/api/sessions/{id}/stream""#,
@@ -85,9 +85,9 @@ async fn figures_are_counted_by_route_and_shown_to_the_operator(ground: Ground) 
     assert!(!figures.contains("very-private-id"));
 }
 
-async fn runs_of_tasks_are_counted_and_timed(ground: Ground) {
-    let house = House::open(ground, |config| config.metrics = Some(FIGURES.clone())).await;
-    let me = house.anyone();
+async fn runs_of_tasks_are_counted_and_timed(store_kind: StoreKind) {
+    let server = TestServer::open(store_kind, |config| config.metrics = Some(FIGURES.clone())).await;
+    let me = server.anyone();
     let task = json!({"slug": "very-private-task", "name": "T", "agent_slug": "eliza"});
     me.post("/api/tasks", task).await.expect(201);
     let claimed = async || {
@@ -96,7 +96,7 @@ async fn runs_of_tasks_are_counted_and_timed(ground: Ground) {
         (run, claims["claims"][0]["epoch"].clone())
     };
     let (done, epoch) = claimed().await;
-    house.clock.advance(Duration::from_secs(7));
+    server.clock.advance(Duration::from_secs(7));
     me.post(&format!("/api/sessions/{done}/complete"), json!({"epoch": epoch})).await.expect(200);
     for _ in 0..2 {
         let (failed, epoch) = claimed().await;
@@ -120,9 +120,9 @@ async fn runs_of_tasks_are_counted_and_timed(ground: Ground) {
     assert!(!figures.contains("very-private"), "tasks are no labels");
 }
 
-async fn the_served_document_is_the_checked_in_one(ground: Ground) {
-    let house = House::local(ground).await;
-    let served = house.anyone().get("/openapi.json").await.expect(200);
+async fn the_served_document_is_the_checked_in_one(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let served = server.anyone().get("/openapi.json").await.expect(200);
     let checked_in =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../api/openapi.json")).unwrap();
     assert!(

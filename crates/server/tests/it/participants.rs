@@ -3,7 +3,7 @@
 use sederunt_core::access::Role;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     a_guest_talks_where_invited_and_changes_nothing_else,
@@ -13,10 +13,10 @@ on_every_store!(
     a_worker_cannot_tell_a_missing_session_from_one_that_it_does_not_hold,
 );
 
-async fn a_guest_talks_where_invited_and_changes_nothing_else(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (ann, mia) = (house.key(Role::Member, "ann").await, house.key(Role::Member, "mia").await);
-    let gus = house.key(Role::Guest, "gus").await;
+async fn a_guest_talks_where_invited_and_changes_nothing_else(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (ann, mia) = (server.key(Role::Member, "ann").await, server.key(Role::Member, "mia").await);
+    let gus = server.key(Role::Guest, "gus").await;
     let id = ann.session(json!({"session_type": "mixed", "participants": ["gus", "mia"]})).await;
     let path = format!("/api/sessions/{id}");
     gus.say(&id, "hello").await.expect(201);
@@ -30,7 +30,7 @@ async fn a_guest_talks_where_invited_and_changes_nothing_else(ground: Ground) {
         json!({"participants": []}),
     ] {
         gus.patch(&path, body.clone()).await.refused(403, "denied");
-        house.key(Role::Guest, "stranger").await.patch(&path, body).await.refused(404, "not_found");
+        server.key(Role::Guest, "stranger").await.patch(&path, body).await.refused(404, "not_found");
     }
     gus.post(&format!("{path}/transition"), json!({"to": "abandoned"})).await.refused(403, "denied");
     gus.post(&format!("{path}/checkpoint"), json!({"reason": "manual"})).await.refused(403, "denied");
@@ -38,10 +38,10 @@ async fn a_guest_talks_where_invited_and_changes_nothing_else(ground: Ground) {
     mia.patch(&path, json!({"title": "ours"})).await.expect(200);
 }
 
-async fn a_sitting_is_ended_and_rated_by_its_holder_its_opener_or_an_owner(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let ann = house.key(Role::Member, "ann").await;
-    let (gus, mia) = (house.key(Role::Guest, "gus").await, house.key(Role::Member, "mia").await);
+async fn a_sitting_is_ended_and_rated_by_its_holder_its_opener_or_an_owner(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let ann = server.key(Role::Member, "ann").await;
+    let (gus, mia) = (server.key(Role::Guest, "gus").await, server.key(Role::Member, "mia").await);
     ann.session(json!({"id": "trip", "session_type": "mixed", "participants": ["gus", "mia"]})).await;
     let say = json!({"message": "Hello.", "thread_id": "trip"});
     let (end, rate) = ("/api/threads/trip/end", "/api/threads/trip/feedback");
@@ -66,13 +66,13 @@ async fn a_sitting_is_ended_and_rated_by_its_holder_its_opener_or_an_owner(groun
     assert_eq!(gus.post(end, json!({"feedback": "skip"})).await.expect(200).body["finalized"], true);
 }
 
-async fn only_members_and_owners_ask_the_model_and_only_owners_choose_it(ground: Ground) {
-    let house = House::keyed(ground).await;
+async fn only_members_and_owners_ask_the_model_and_only_owners_choose_it(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
     let turn = |model: Value| json!({"messages": [{"role": "user", "content": "Hello."}], "model": model});
     for (role, plain, configured, other) in
         [(Role::Owner, 200, 200, 422), (Role::Member, 200, 200, 403), (Role::Guest, 403, 403, 403)]
     {
-        let caller = house.key(role, "pat").await;
+        let caller = server.key(role, "pat").await;
         for (model, status) in
             [(json!(null), plain), (json!("eliza"), configured), (json!("openai:x"), other)]
         {
@@ -82,10 +82,10 @@ async fn only_members_and_owners_ask_the_model_and_only_owners_choose_it(ground:
     }
 }
 
-async fn whoever_has_left_is_put_back_by_themselves_or_an_owner_alone(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "olga").await;
-    let (ann, gus) = (house.key(Role::Member, "ann").await, house.key(Role::Guest, "gus").await);
+async fn whoever_has_left_is_put_back_by_themselves_or_an_owner_alone(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "olga").await;
+    let (ann, gus) = (server.key(Role::Member, "ann").await, server.key(Role::Guest, "gus").await);
     let id = ann.session(json!({"session_type": "mixed", "participants": ["gus"]})).await;
     let (path, me) = (format!("/api/sessions/{id}"), format!("/api/sessions/{id}/participants/me"));
     let people = async || ann.get(&path).await.expect(200).body["participants"].clone();
@@ -107,12 +107,12 @@ async fn whoever_has_left_is_put_back_by_themselves_or_an_owner_alone(ground: Gr
     gus.post(&me, json!({})).await.refused(404, "not_found");
     ann.patch(&path, invited).await.expect(200);
     ann.delete(&me).await.refused(403, "denied");
-    house.key(Role::Guest, "stranger").await.delete(&me).await.refused(404, "not_found");
+    server.key(Role::Guest, "stranger").await.delete(&me).await.refused(404, "not_found");
 }
 
-async fn a_worker_cannot_tell_a_missing_session_from_one_that_it_does_not_hold(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
+async fn a_worker_cannot_tell_a_missing_session_from_one_that_it_does_not_hold(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let answer = async |id: &str, what: &str, body: Value| {
         let mut refused =

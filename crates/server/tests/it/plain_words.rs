@@ -5,7 +5,7 @@ use http::Method;
 use sederunt_core::access::Role;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, House, within};
+use crate::server::{StoreKind, TestServer, within};
 
 /// Words of serde and of Rust that say nothing to a caller.
 const FOREIGN_WORDS: [&str; 10] = [
@@ -35,7 +35,7 @@ fn filled(document: &Value, schema: &Value, value: &Value) -> Value {
 /// Sends to every route of the document bodies that do not fit, one wrong field at a time.
 #[tokio::test]
 async fn no_route_answers_in_the_words_of_rust() {
-    let house = House::local(Ground::Memory).await;
+    let server = TestServer::local(StoreKind::Memory).await;
     let client = reqwest::Client::new();
     let document: Value = serde_json::from_str(&sederunt_server::openapi()).unwrap();
     let wrong = [json!(5), json!("banana"), json!([7]), json!({"x": 1}), json!(true), json!(-1.5)];
@@ -56,7 +56,7 @@ async fn no_route_answers_in_the_words_of_rust() {
                 bodies.extend(fields.as_object().unwrap().keys().map(|name| json!({ name.as_str(): value })));
             }
             for body in bodies {
-                let url = format!("http://{}{path}", house.address);
+                let url = format!("http://{}{path}", server.address);
                 let request = client.request(method.clone(), url).header("content-type", "application/json");
                 let answer = within(request.body(body.to_string()).send()).await.unwrap();
                 assert!(answer.status().as_u16() < 500, "{method} {path} {body}: {}", answer.status());
@@ -75,8 +75,8 @@ async fn no_route_answers_in_the_words_of_rust() {
 
 #[tokio::test]
 async fn what_does_not_fit_is_said_in_a_plain_sentence() {
-    let house = House::local(Ground::Memory).await;
-    let me = house.anyone();
+    let server = TestServer::local(StoreKind::Memory).await;
+    let me = server.anyone();
     let talk = me.session(json!({"session_type": "mixed"})).await;
     let rating = format!("/api/threads/{talk}/feedback");
     let task = json!({"slug": "t", "name": "T", "output": {"type": "entity", "fields": 5}});
@@ -103,10 +103,10 @@ async fn what_does_not_fit_is_said_in_a_plain_sentence() {
 
 #[tokio::test]
 async fn a_missing_thing_is_named_and_told_like_a_foreign_one() {
-    let house = House::keyed(Ground::Memory).await;
-    let (owner, member) = (house.key(Role::Owner, "ada").await, house.key(Role::Member, "bob").await);
+    let server = TestServer::keyed(StoreKind::Memory).await;
+    let (owner, member) = (server.key(Role::Owner, "ada").await, server.key(Role::Member, "bob").await);
     let foreign = owner.session(json!({"session_type": "mixed"})).await;
-    let told = |mut answer: crate::house::Answer, name: &str| {
+    let told = |mut answer: crate::server::Answer, name: &str| {
         answer.body["error"]["request_id"].take();
         answer.body.to_string().replace(name, "NAME")
     };
@@ -122,8 +122,8 @@ async fn a_missing_thing_is_named_and_told_like_a_foreign_one() {
 
 #[tokio::test]
 async fn a_refused_move_says_what_is_wrong() {
-    let house = House::local(Ground::Memory).await;
-    let me = house.anyone();
+    let server = TestServer::local(StoreKind::Memory).await;
+    let me = server.anyone();
     let id = me.session(json!({"session_type": "agent"})).await;
     let wish = json!({"to": "pending", "expected": "running"});
     let said =

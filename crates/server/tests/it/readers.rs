@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::house::{Ground, Guest, House, on_every_store, on_store, until, within};
+use crate::server::{Caller, StoreKind, TestServer, on_every_store, on_store, until, within};
 
 on_every_store!(
     a_reader_that_takes_nothing_is_cut_and_resumes_where_it_was,
@@ -25,16 +25,16 @@ pub const EVENTS: usize = 48;
 const EVENT_BYTES: usize = 200_000;
 
 /// A connection that takes little at a time.
-pub async fn narrow(house: &House, path: &str) -> TcpStream {
+pub async fn narrow(server: &TestServer, path: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
-    let mut stream = socket.connect(house.address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", house.address);
+    let mut stream = socket.connect(server.address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
     stream.write_all(request.as_bytes()).await.unwrap();
     stream
 }
 
-pub async fn fill(owner: &Guest<'_>, id: &str) {
+pub async fn fill(owner: &Caller<'_>, id: &str) {
     let event = json!({"type": "user.message", "content": "x".repeat(EVENT_BYTES)});
     for _ in 0..EVENTS / 16 {
         let events = vec![event.clone(); 16];
@@ -42,13 +42,14 @@ pub async fn fill(owner: &Guest<'_>, id: &str) {
     }
 }
 
-async fn a_reader_that_takes_nothing_is_cut_and_resumes_where_it_was(ground: Ground) {
-    let house = House::open(ground, |config| config.streams.stall_max = Duration::from_millis(200)).await;
-    let owner = house.anyone();
+async fn a_reader_that_takes_nothing_is_cut_and_resumes_where_it_was(store_kind: StoreKind) {
+    let server =
+        TestServer::open(store_kind, |config| config.streams.stall_max = Duration::from_millis(200)).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     fill(&owner, &id).await;
-    let mut slow = narrow(&house, &format!("/api/sessions/{id}/stream")).await;
-    let audience = || house.engine.hub().audience();
+    let mut slow = narrow(&server, &format!("/api/sessions/{id}/stream")).await;
+    let audience = || server.engine.hub().audience();
     until("somebody listens", || audience() == (1, 1)).await;
     until("nobody listens any more", || audience() == (0, 0)).await;
 
@@ -72,12 +73,13 @@ async fn a_reader_that_takes_nothing_is_cut_and_resumes_where_it_was(ground: Gro
     stream.expect("ready").await;
 }
 
-async fn a_quiet_stream_shows_signs_of_life(ground: Ground) {
-    let house = House::open(ground, |config| config.streams.heartbeat = Duration::from_millis(50)).await;
-    let owner = house.anyone();
+async fn a_quiet_stream_shows_signs_of_life(store_kind: StoreKind) {
+    let server =
+        TestServer::open(store_kind, |config| config.streams.heartbeat = Duration::from_millis(50)).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     for path in [format!("/api/sessions/{id}/stream?after=1"), "/api/stream".to_owned()] {
-        let mut stream = narrow(&house, &path).await;
+        let mut stream = narrow(&server, &path).await;
         let mut text = String::new();
         let two_signs = async {
             let mut bytes = [0; 1024];
@@ -93,15 +95,15 @@ async fn a_quiet_stream_shows_signs_of_life(ground: Ground) {
     }
 }
 
-async fn rows_that_were_removed_are_a_gap(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn rows_that_were_removed_are_a_gap(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     for n in 2..=8 {
         owner.say(&id, &n.to_string()).await.expect(201);
     }
-    house.lose_events(1, 2).await;
-    house.lose_events(5, 6).await;
+    server.lose_events(1, 2).await;
+    server.lose_events(5, 6).await;
     let path = format!("/api/sessions/{id}/stream");
     let table = [
         (0, vec![json!({"first": 3}), json!(3), json!(4), json!({"first": 7}), json!(7), json!(8)]),

@@ -7,7 +7,7 @@ use sederunt_core::engine::NewKey;
 use sederunt_server::rights::{Need, ROUTES, RouteRight};
 use serde_json::{Value, json};
 
-use crate::house::{Answer, Ground, Guest, House, on_every_store};
+use crate::server::{Answer, Caller, StoreKind, TestServer, on_every_store};
 
 on_every_store!(every_route_does_for_every_role_what_the_rights_table_says);
 
@@ -93,18 +93,18 @@ impl Who {
 
 /// Everything that the requests name.
 struct Scene<'a> {
-    owner: Guest<'a>,
-    callers: Vec<(Who, Guest<'a>)>,
+    owner: Caller<'a>,
+    callers: Vec<(Who, Caller<'a>)>,
     ids: Vec<(&'static str, String)>,
 }
 
 impl<'a> Scene<'a> {
-    async fn set(house: &'a House) -> Self {
-        let owner = house.key(Role::Owner, "olga").await;
+    async fn set(server: &'a TestServer) -> Self {
+        let owner = server.key(Role::Owner, "olga").await;
         for user in ["alice", "mia", "bob", "carl"] {
             owner.post("/api/users", json!({"id": user})).await.expect(201);
         }
-        let alice = house.key(Role::Member, "alice").await;
+        let alice = server.key(Role::Member, "alice").await;
         let room = json!({"id": "room", "session_type": "mixed", "participants": ["mia", "gus"]});
         alice.post("/api/sessions", room).await.expect(201);
         alice.post("/api/chat", json!({"message": "Hello.", "thread_id": "room"})).await.expect(200);
@@ -118,15 +118,15 @@ impl<'a> Scene<'a> {
             NewKey { role: Some(Role::Channel), prefix: Some("telegram:".into()), ..NewKey::default() };
         let callers = vec![
             (Who::Owner, owner.clone()),
-            (Who::MemberTakingPart, house.key(Role::Member, "mia").await),
-            (Who::MemberStranger, house.key(Role::Member, "max").await),
-            (Who::GuestInvited, house.key(Role::Guest, "gus").await),
-            (Who::GuestStranger, house.key(Role::Guest, "gil").await),
-            (Who::Worker, house.key(Role::Worker, "").await),
-            (Who::Channel, house.bearer(&house.new_key(channel).await.0)),
-            (Who::ShareRead, house.anyone().with("x-share-token", &text(&read["token"]))),
-            (Who::ShareSubmit, house.anyone().with("x-share-token", &text(&submit["token"]))),
-            (Who::Nobody, house.anyone()),
+            (Who::MemberTakingPart, server.key(Role::Member, "mia").await),
+            (Who::MemberStranger, server.key(Role::Member, "max").await),
+            (Who::GuestInvited, server.key(Role::Guest, "gus").await),
+            (Who::GuestStranger, server.key(Role::Guest, "gil").await),
+            (Who::Worker, server.key(Role::Worker, "").await),
+            (Who::Channel, server.bearer(&server.new_key(channel).await.0)),
+            (Who::ShareRead, server.anyone().with("x-share-token", &text(&read["token"]))),
+            (Who::ShareSubmit, server.anyone().with("x-share-token", &text(&submit["token"]))),
+            (Who::Nobody, server.anyone()),
         ];
         owner
             .post("/api/agents", json!({"slug": "helper", "name": "Helper", "model": "eliza"}))
@@ -141,7 +141,7 @@ impl<'a> Scene<'a> {
         owner.post("/api/tasks/sweep/trigger", json!({})).await.expect(201);
         let inbox = owner.get("/api/approvals").await.expect(200).body;
         // A form that a run of another worker has published.
-        let publisher = house.key(Role::Worker, "").await;
+        let publisher = server.key(Role::Worker, "").await;
         let asking = owner.session(json!({"session_type": "agent", "status": "pending"})).await;
         let claim = json!({"worker": "w", "lease_ms": 600_000});
         let claim = publisher.post("/api/claims", claim).await.expect(200).body;
@@ -155,7 +155,7 @@ impl<'a> Scene<'a> {
         owner.post(&format!("/api/feedback/sessions/{first}/finalize"), json!({})).await.expect(200);
         let open = owner.post("/api/feedback", thumb).await.expect(200).body;
         let lessons = owner.get("/api/lessons").await.expect(200).body;
-        let (_, spare_key) = house.new_key(NewKey { role: Some(Role::Worker), ..NewKey::default() }).await;
+        let (_, spare_key) = server.new_key(NewKey { role: Some(Role::Worker), ..NewKey::default() }).await;
         let ids = vec![
             ("/api/sessions/", "room".into()),
             ("/api/threads/", "room".into()),
@@ -305,9 +305,9 @@ fn tells_of_nothing(row: &RouteRight, answer: &Answer) -> bool {
     }
 }
 
-async fn every_route_does_for_every_role_what_the_rights_table_says(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::set(&house).await;
+async fn every_route_does_for_every_role_what_the_rights_table_says(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::set(&server).await;
     // A socket is answered 426 before anybody is asked for rights: the request comes later, and is that of `/api/chat`.
     let rows: Vec<&RouteRight> = ROUTES.iter().filter(|row| row.path != "/api/chat/stream").collect();
     let mut wrong = Vec::new();

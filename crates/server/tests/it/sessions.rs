@@ -6,7 +6,7 @@ use sederunt_core::access::Role;
 use sederunt_server::Auth;
 use serde_json::json;
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     a_session_is_opened_and_opened_again,
@@ -24,9 +24,9 @@ on_every_store!(
     camel_case_names_are_taken_where_they_come_from,
 );
 
-async fn a_session_is_opened_and_opened_again(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_session_is_opened_and_opened_again(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let wish =
         json!({"id": "cli:main", "session_type": "mixed", "title": "First", "metadata": {"team": "a"}});
     let made = owner.post("/api/sessions", wish.clone()).await.expect(201).body;
@@ -54,9 +54,9 @@ async fn a_session_is_opened_and_opened_again(ground: Ground) {
     assert_eq!(drawn.body["status"], "draft");
 }
 
-async fn a_session_is_read_changed_and_deleted(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_session_is_read_changed_and_deleted(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id =
         owner.session(json!({"session_type": "mixed", "title": "Old", "metadata": {"a": 1, "b": 2}})).await;
     let path = format!("/api/sessions/{id}");
@@ -75,9 +75,9 @@ async fn a_session_is_read_changed_and_deleted(ground: Ground) {
     owner.delete(&path).await.refused(404, "not_found");
 }
 
-async fn a_groups_session_is_deleted_by_an_owner_who_says_so(ground: Ground) {
-    let house = House::open(ground, |config| config.auth = Auth::Keys).await;
-    let (owner, ann) = (house.key(Role::Owner, "root").await, house.key(Role::Member, "ann").await);
+async fn a_groups_session_is_deleted_by_an_owner_who_says_so(store_kind: StoreKind) {
+    let server = TestServer::open(store_kind, |config| config.auth = Auth::Keys).await;
+    let (owner, ann) = (server.key(Role::Owner, "root").await, server.key(Role::Member, "ann").await);
     let id = ann.session(json!({"session_type": "mixed", "source": {"type": "group"}})).await;
     let path = format!("/api/sessions/{id}");
     let forced = format!("{path}?force=true");
@@ -90,14 +90,14 @@ async fn a_groups_session_is_deleted_by_an_owner_who_says_so(ground: Ground) {
     assert_eq!(trail["items"][0]["target"], id);
 }
 
-async fn lists_are_filtered_and_go_on_from_their_cursor(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn lists_are_filtered_and_go_on_from_their_cursor(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     for n in 0..7 {
         let kind = if n % 2 == 0 { "mixed" } else { "agent" };
         let metadata = json!({"parity": n % 2, "n": n});
         owner.session(json!({"id": format!("s{n}"), "session_type": kind, "metadata": metadata})).await;
-        house.clock.advance(Duration::from_secs(60));
+        server.clock.advance(Duration::from_secs(60));
     }
     let ids = |body: &serde_json::Value| -> Vec<String> {
         let items = body["items"].as_array().unwrap();
@@ -146,9 +146,9 @@ async fn lists_are_filtered_and_go_on_from_their_cursor(ground: Ground) {
     }
 }
 
-async fn the_state_follows_a_turn_and_a_run(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn the_state_follows_a_turn_and_a_run(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "agent"})).await;
     let path = format!("/api/sessions/{id}/state");
     let drafted = owner.get(&path).await.expect(200).body;
@@ -193,9 +193,9 @@ async fn the_state_follows_a_turn_and_a_run(ground: Ground) {
     assert_eq!((&ended["claim"], &ended["usage"]), (&json!(null), &json!({"output_tokens": 2})));
 }
 
-async fn the_state_says_why_a_run_failed(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn the_state_says_why_a_run_failed(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "agent", "status": "pending"})).await;
     let claimed = owner.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
     let failed = json!({"epoch": claimed["claims"][0]["epoch"], "error": "it broke"});
@@ -205,9 +205,9 @@ async fn the_state_says_why_a_run_failed(ground: Ground) {
     owner.get("/api/sessions/nope/state").await.refused(404, "not_found");
 }
 
-async fn a_stranger_cannot_tell_missing_from_not_yours(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (ann, bob) = (house.key(Role::Member, "ann").await, house.key(Role::Member, "bob").await);
+async fn a_stranger_cannot_tell_missing_from_not_yours(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (ann, bob) = (server.key(Role::Member, "ann").await, server.key(Role::Member, "bob").await);
     let id = ann.session(json!({"session_type": "mixed"})).await;
     let body = json!({"events": [{"type": "user.message", "content": "hi"}]});
     for suffix in ["", "/events", "/state", "/stream", "/children", "/export"] {
@@ -240,9 +240,9 @@ async fn a_stranger_cannot_tell_missing_from_not_yours(ground: Ground) {
     bob.get(&format!("/api/sessions/{id}")).await.expect(200);
 }
 
-async fn only_the_listed_moves_are_made(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn only_the_listed_moves_are_made(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "agent"})).await;
     let path = format!("/api/sessions/{id}/transition");
     let refused = owner.post(&path, json!({"to": "completed"})).await.refused(409, "invalid_transition");
@@ -256,9 +256,9 @@ async fn only_the_listed_moves_are_made(ground: Ground) {
     assert_eq!((&ended["status"], &ended["end_reason"]), (&json!("abandoned"), &json!("no need")));
 }
 
-async fn a_failed_session_is_retried_in_a_new_one(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_failed_session_is_retried_in_a_new_one(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "agent", "status": "pending", "input": {"x": 1}})).await;
     owner.post(&format!("/api/sessions/{id}/retry"), json!({})).await.refused(409, "invalid_transition");
     let stopped = owner.post(&format!("/api/sessions/{id}/stop"), json!({})).await.expect(200).body;
@@ -271,9 +271,9 @@ async fn a_failed_session_is_retried_in_a_new_one(ground: Ground) {
     );
 }
 
-async fn a_fork_shares_the_beginning(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_fork_shares_the_beginning(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     for text in ["one", "two", "three"] {
         owner.say(&id, text).await.expect(201);
@@ -288,9 +288,9 @@ async fn a_fork_shares_the_beginning(ground: Ground) {
     owner.post(&format!("/api/sessions/{id}/fork"), json!({"at_sequence": 99})).await.refused(422, "invalid");
 }
 
-async fn an_export_holds_what_was_said_and_with_all_the_whole_log(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn an_export_holds_what_was_said_and_with_all_the_whole_log(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed", "title": "Minutes"})).await;
     owner.say(&id, "the budget is agreed").await.expect(201);
     for (format, kind) in [
@@ -313,9 +313,9 @@ async fn an_export_holds_what_was_said_and_with_all_the_whole_log(ground: Ground
     owner.get(&format!("/api/sessions/{id}/export?format=pdf")).await.refused(422, "invalid");
 }
 
-async fn children_are_listed_under_their_parent(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn children_are_listed_under_their_parent(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let parent = owner.session(json!({"session_type": "agent"})).await;
     let child = owner.session(json!({"session_type": "agent", "parent_id": parent})).await;
     let list = owner.get(&format!("/api/sessions/{parent}/children")).await.expect(200).body;
@@ -325,9 +325,9 @@ async fn children_are_listed_under_their_parent(ground: Ground) {
     assert_eq!(parents["items"].as_array().unwrap().len(), 1);
 }
 
-async fn camel_case_names_are_taken_where_they_come_from(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn camel_case_names_are_taken_where_they_come_from(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     owner.post("/api/tasks", json!({"id": "t", "slug": "t", "name": "T"})).await.expect(201);
     let wish = json!({"sessionId": "s", "session_type": "agent", "taskId": "t", "entityId": "e"});
     let made = owner.post("/api/sessions", wish).await.expect(201).body;

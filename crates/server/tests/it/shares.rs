@@ -7,7 +7,7 @@ use sederunt_core::limits;
 use sederunt_server::{Auth, Rate};
 use serde_json::{Value, json};
 
-use crate::house::{Ground, Guest, House, on_every_store};
+use crate::server::{Caller, StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     a_link_shows_title_status_messages_and_result_alone,
@@ -17,7 +17,7 @@ on_every_store!(
     links_are_counted_on_their_own,
 );
 
-async fn shared(owner: &Guest<'_>, access: &str) -> (String, Value) {
+async fn shared(owner: &Caller<'_>, access: &str) -> (String, Value) {
     let id = owner
         .session(json!({"session_type": "mixed", "title": "Minutes", "metadata": {"secret": "x"}}))
         .await;
@@ -29,13 +29,13 @@ async fn shared(owner: &Guest<'_>, access: &str) -> (String, Value) {
     (id, share)
 }
 
-async fn a_link_shows_title_status_messages_and_result_alone(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "").await;
+async fn a_link_shows_title_status_messages_and_result_alone(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "").await;
     let (id, share) = shared(&owner, "read").await;
     let token = share["token"].as_str().unwrap();
-    assert_eq!(share["url"], json!(format!("http://{}/api/sessions/{id}?share={token}", house.address)));
-    let holder = house.anyone();
+    assert_eq!(share["url"], json!(format!("http://{}/api/sessions/{id}?share={token}", server.address)));
+    let holder = server.anyone();
     let seen = holder.get(&format!("/api/sessions/{id}?share={token}")).await.expect(200).body;
     assert_eq!(seen, json!({"id": id, "title": "Minutes", "status": "idle", "result": null}));
     let state = holder.get(&format!("/api/sessions/{id}/state?share={token}")).await.expect(200).body;
@@ -59,12 +59,12 @@ async fn a_link_shows_title_status_messages_and_result_alone(ground: Ground) {
     assert_eq!(stream.expect("message").await["content"][0]["text"], "again");
 }
 
-async fn a_link_opens_nothing_else(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "").await;
+async fn a_link_opens_nothing_else(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "").await;
     let (id, share) = shared(&owner, "submit").await;
     let other = owner.session(json!({"session_type": "mixed"})).await;
-    let holder = house.anyone().with("x-share-token", share["token"].as_str().unwrap());
+    let holder = server.anyone().with("x-share-token", share["token"].as_str().unwrap());
     holder.get(&format!("/api/sessions/{other}")).await.refused(404, "not_found");
     holder.get(&format!("/api/sessions/{other}/events")).await.refused(404, "not_found");
     holder.get(&format!("/api/sessions/{other}/state")).await.refused(404, "not_found");
@@ -86,7 +86,7 @@ async fn a_link_opens_nothing_else(ground: Ground) {
     ] {
         holder.post(&format!("/api/sessions/{id}/{suffix}"), body).await.refused(403, "denied");
     }
-    house
+    server
         .anyone()
         .with("x-share-token", "wrong")
         .get(&format!("/api/sessions/{id}"))
@@ -94,46 +94,47 @@ async fn a_link_opens_nothing_else(ground: Ground) {
         .refused(401, "unauthenticated");
 }
 
-async fn a_revoked_link_ends_its_streams_within_five_seconds(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "").await;
+async fn a_revoked_link_ends_its_streams_within_five_seconds(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "").await;
     let (id, share) = shared(&owner, "read").await;
     let token = share["token"].as_str().unwrap();
-    let mut stream = house.anyone().follow(&format!("/api/sessions/{id}/stream?share={token}&after=3")).await;
+    let mut stream =
+        server.anyone().follow(&format!("/api/sessions/{id}/stream?share={token}&after=3")).await;
     stream.expect("ready").await;
     owner.delete(&format!("/api/shares/{}", share["id"].as_str().unwrap())).await.expect(204);
     let revoked = Instant::now();
     stream.end().await;
     assert!(revoked.elapsed() < limits::REVOCATION_REACHES);
-    house.anyone().get(&format!("/api/sessions/{id}?share={token}")).await.refused(401, "unauthenticated");
+    server.anyone().get(&format!("/api/sessions/{id}?share={token}")).await.refused(401, "unauthenticated");
     owner.delete("/api/shares/nope").await.refused(404, "not_found");
 }
 
-async fn an_expired_link_opens_nothing(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "").await;
+async fn an_expired_link_opens_nothing(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "").await;
     let (id, share) = shared(&owner, "read").await;
-    house.clock.advance(Duration::from_secs(3601));
+    server.clock.advance(Duration::from_secs(3601));
     let path = format!("/api/sessions/{id}?share={}", share["token"].as_str().unwrap());
-    house.anyone().get(&path).await.refused(401, "unauthenticated");
+    server.anyone().get(&path).await.refused(401, "unauthenticated");
     for expires_in in [0, 31_536_001] {
         let wish = json!({"access": "read", "expires_in": expires_in});
         owner.post(&format!("/api/sessions/{id}/share"), wish).await.refused(422, "invalid");
     }
 }
 
-async fn links_are_counted_on_their_own(ground: Ground) {
-    let house = House::open(ground, |config| {
+async fn links_are_counted_on_their_own(store_kind: StoreKind) {
+    let server = TestServer::open(store_kind, |config| {
         config.auth = Auth::Keys;
         config.rates.per_share = Rate::new(1, 2);
     })
     .await;
-    let owner = house.key(Role::Owner, "").await;
+    let owner = server.key(Role::Owner, "").await;
     let (id, share) = shared(&owner, "read").await;
     let path = format!("/api/sessions/{id}?share={}", share["token"].as_str().unwrap());
     for _ in 0..2 {
-        house.anyone().get(&path).await.expect(200);
+        server.anyone().get(&path).await.expect(200);
     }
-    house.anyone().get(&path).await.refused(429, "rate_limited");
+    server.anyone().get(&path).await.refused(429, "rate_limited");
     owner.get(&format!("/api/sessions/{id}")).await.expect(200);
 }

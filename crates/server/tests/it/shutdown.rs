@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::house::{Ground, House, on_every_store, within};
+use crate::server::{StoreKind, TestServer, on_every_store, within};
 
 on_every_store!(
     streams_end_and_open_requests_finish, a_request_that_does_not_end_is_cut,
@@ -28,18 +28,18 @@ async fn await_continue(stream: &mut TcpStream) {
     assert_eq!(&said, b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-async fn streams_end_and_open_requests_finish(ground: Ground) {
-    let mut house = House::local(ground).await;
-    let address = house.address;
-    let id = house.anyone().session(json!({"session_type": "mixed"})).await;
-    let mut stream = house.anyone().follow(&format!("/api/sessions/{id}/stream?after=1")).await;
+async fn streams_end_and_open_requests_finish(store_kind: StoreKind) {
+    let mut server = TestServer::local(store_kind).await;
+    let address = server.address;
+    let id = server.anyone().session(json!({"session_type": "mixed"})).await;
+    let mut stream = server.anyone().follow(&format!("/api/sessions/{id}/stream?after=1")).await;
     stream.expect("ready").await;
     let mut slow = TcpStream::connect(address).await.unwrap();
     let body = r#"{"session_type":"mixed","id":"late"}"#;
     slow.write_all(head(address, body.len()).as_bytes()).await.unwrap();
     await_continue(&mut slow).await;
     slow.write_all(&body.as_bytes()[..10]).await.unwrap();
-    let ended = house.stop();
+    let ended = server.stop();
     assert_eq!(stream.next().await, None, "streams end at once");
     slow.write_all(&body.as_bytes()[10..]).await.unwrap();
     let mut answer = String::new();
@@ -49,20 +49,21 @@ async fn streams_end_and_open_requests_finish(ground: Ground) {
     assert!(TcpStream::connect(address).await.is_err(), "nothing new is taken");
 }
 
-async fn a_request_that_does_not_end_is_cut(ground: Ground) {
-    let mut house = House::open(ground, |config| config.drain_max = Duration::from_millis(50)).await;
-    let mut stuck = TcpStream::connect(house.address).await.unwrap();
-    stuck.write_all(head(house.address, 10).as_bytes()).await.unwrap();
+async fn a_request_that_does_not_end_is_cut(store_kind: StoreKind) {
+    let mut server =
+        TestServer::open(store_kind, |config| config.drain_max = Duration::from_millis(50)).await;
+    let mut stuck = TcpStream::connect(server.address).await.unwrap();
+    stuck.write_all(head(server.address, 10).as_bytes()).await.unwrap();
     await_continue(&mut stuck).await;
-    within(house.stop()).await.unwrap();
+    within(server.stop()).await.unwrap();
     let mut rest = Vec::new();
     let _ = within(stuck.read_to_end(&mut rest)).await;
     assert!(!String::from_utf8_lossy(&rest).contains("201"));
 }
 
-async fn a_thousand_clients_at_once_are_served(ground: Ground) {
-    let house = House::local(ground).await;
-    let address = house.address;
+async fn a_thousand_clients_at_once_are_served(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let address = server.address;
     let call = |_| async move {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

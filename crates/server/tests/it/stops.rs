@@ -12,7 +12,7 @@ use sederunt_agents::talk::{Conversations, Settings};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::house::{Follower, Ground, Guest, House, on_every_store, within};
+use crate::server::{Caller, Follower, StoreKind, TestServer, on_every_store, within};
 
 on_every_store!(
     a_turn_hears_a_stop_at_once_and_keeps_what_was_said,
@@ -46,16 +46,16 @@ fn kit() -> Arc<Kit> {
 }
 
 /// A server that holds conversations with the babbler and does nothing else by itself.
-async fn house(ground: Ground) -> House {
-    let house = House::open_over(ground, |engine, config| {
+async fn server(store_kind: StoreKind) -> TestServer {
+    let server = TestServer::open_over(store_kind, |engine, config| {
         config.sweep_every = Duration::from_secs(3600);
         config.keep_every = Duration::from_secs(3600);
         config.conversations = Some(Conversations::new(engine.clone(), kit(), Settings::default()));
     })
     .await;
     let agent = json!({"slug": "babbler", "name": "Babbler", "model": "scripted:babbler"});
-    house.anyone().post("/api/agents", agent).await.expect(201);
-    house
+    server.anyone().post("/api/agents", agent).await.expect(201);
+    server
 }
 
 /// Reads along until a few words were said.
@@ -72,7 +72,7 @@ async fn hear(stream: &mut Follower) -> String {
 }
 
 /// Stops what speaks in a session, and checks what is left of it.
-async fn stop(me: &Guest<'_>, id: &str, stream: &mut Follower) {
+async fn stop(me: &Caller<'_>, id: &str, stream: &mut Follower) {
     let heard = hear(stream).await;
     let asked = Instant::now();
     me.post(&format!("/api/sessions/{id}/stop"), json!({})).await.expect(200);
@@ -85,9 +85,9 @@ async fn stop(me: &Guest<'_>, id: &str, stream: &mut Follower) {
     assert!(kept.starts_with(&heard), "`{heard}` was streamed, `{kept}` was kept");
 }
 
-async fn a_turn_hears_a_stop_at_once_and_keeps_what_was_said(ground: Ground) {
-    let house = house(ground).await;
-    let me = house.anyone();
+async fn a_turn_hears_a_stop_at_once_and_keeps_what_was_said(store_kind: StoreKind) {
+    let server = server(store_kind).await;
+    let me = server.anyone();
     let wish = json!({"id": "t", "session_type": "mixed", "agent_slug": "babbler"});
     me.post("/api/sessions", wish).await.expect(201);
     let mut stream = me.follow("/api/sessions/t/stream").await;
@@ -97,16 +97,16 @@ async fn a_turn_hears_a_stop_at_once_and_keeps_what_was_said(ground: Ground) {
     assert_eq!(me.get("/api/sessions/t").await.expect(200).body["status"], "idle");
 }
 
-async fn a_run_hears_a_stop_at_once_and_keeps_what_was_said(ground: Ground) {
-    let house = house(ground).await;
-    let me = house.anyone();
+async fn a_run_hears_a_stop_at_once_and_keeps_what_was_said(store_kind: StoreKind) {
+    let server = server(store_kind).await;
+    let me = server.anyone();
     let settings = ExecutorSettings {
         worker: "w".to_owned(),
         runs_max: 1,
         lease: Duration::from_secs(30),
         base_url: "http://localhost".to_owned(),
     };
-    let executor = Executor::new(house.engine.clone(), kit(), settings);
+    let executor = Executor::new(server.engine.clone(), kit(), settings);
     let (leave, leaving) = watch::channel(false);
     let serving = tokio::spawn(async move { executor.serve(leaving).await });
     let task = json!({"slug": "story", "name": "Story", "agent_slug": "babbler"});

@@ -7,7 +7,7 @@ use sederunt_core::engine::NewKey;
 use sederunt_core::limits;
 use serde_json::json;
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     the_backlog_comes_first_and_then_what_is_new,
@@ -20,9 +20,9 @@ on_every_store!(
     a_cursor_that_makes_no_sense_is_refused,
 );
 
-async fn the_backlog_comes_first_and_then_what_is_new(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn the_backlog_comes_first_and_then_what_is_new(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     owner.say(&id, "before").await.expect(201);
     let mut stream = owner.follow(&format!("/api/sessions/{id}/stream")).await;
@@ -35,9 +35,9 @@ async fn the_backlog_comes_first_and_then_what_is_new(ground: Ground) {
     assert_eq!(read["events"][0], event, "a stream and a page say the same");
 }
 
-async fn a_stream_resumes_after_what_was_seen(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_stream_resumes_after_what_was_seen(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     for n in 0..5 {
         owner.say(&id, &n.to_string()).await.expect(201);
@@ -52,11 +52,11 @@ async fn a_stream_resumes_after_what_was_seen(ground: Ground) {
     at_the_end.expect("ready").await;
 }
 
-async fn every_sequence_comes_once_and_in_order_under_many_writers(ground: Ground) {
+async fn every_sequence_comes_once_and_in_order_under_many_writers(store_kind: StoreKind) {
     const WRITERS: usize = 8;
     const EACH: usize = 25;
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let path = format!("/api/sessions/{id}/stream");
     let mut readers = Vec::new();
@@ -87,9 +87,9 @@ async fn every_sequence_comes_once_and_in_order_under_many_writers(ground: Groun
     assert!(seen.iter().all(|seen| *seen == expected));
 }
 
-async fn deltas_are_shown_and_not_numbered(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn deltas_are_shown_and_not_numbered(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "agent", "status": "pending"})).await;
     let claimed = owner.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
     let epoch = &claimed["claims"][0]["epoch"];
@@ -111,9 +111,9 @@ async fn deltas_are_shown_and_not_numbered(ground: Ground) {
     assert_eq!(owner.get(&format!("/api/sessions/{id}/events")).await.body["last_sequence"], backlog);
 }
 
-async fn a_deleted_session_ends_its_streams(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_deleted_session_ends_its_streams(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let mut stream = owner.follow(&format!("/api/sessions/{id}/stream?after=1")).await;
     stream.expect("ready").await;
@@ -121,13 +121,13 @@ async fn a_deleted_session_ends_its_streams(ground: Ground) {
     stream.end().await;
 }
 
-async fn a_revoked_key_ends_its_streams_within_five_seconds(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "").await;
-    let (secret, key) = house.new_key(NewKey { role: Some(Role::Owner), ..NewKey::default() }).await;
+async fn a_revoked_key_ends_its_streams_within_five_seconds(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "").await;
+    let (secret, key) = server.new_key(NewKey { role: Some(Role::Owner), ..NewKey::default() }).await;
     let id = owner.session(json!({"session_type": "mixed"})).await;
-    let mut stream = house.bearer(&secret).follow(&format!("/api/sessions/{id}/stream?after=1")).await;
-    let mut hints = house.bearer(&secret).follow("/api/stream").await;
+    let mut stream = server.bearer(&secret).follow(&format!("/api/sessions/{id}/stream?after=1")).await;
+    let mut hints = server.bearer(&secret).follow("/api/stream").await;
     stream.expect("ready").await;
     hints.expect("ready").await;
     owner.delete(&format!("/api/keys/{key}")).await.expect(204);
@@ -135,12 +135,12 @@ async fn a_revoked_key_ends_its_streams_within_five_seconds(ground: Ground) {
     stream.end().await;
     hints.end().await;
     assert!(revoked.elapsed() < limits::REVOCATION_REACHES, "{:?}", revoked.elapsed());
-    house.bearer(&secret).get("/api/sessions").await.refused(401, "unauthenticated");
+    server.bearer(&secret).get("/api/sessions").await.refused(401, "unauthenticated");
 }
 
-async fn a_participant_who_is_removed_stops_seeing_within_five_seconds(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (ann, bob) = (house.key(Role::Member, "ann").await, house.key(Role::Member, "bob").await);
+async fn a_participant_who_is_removed_stops_seeing_within_five_seconds(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (ann, bob) = (server.key(Role::Member, "ann").await, server.key(Role::Member, "bob").await);
     let id = ann.session(json!({"session_type": "mixed", "participants": ["bob"]})).await;
     let mut stream = bob.follow(&format!("/api/sessions/{id}/stream?after=1")).await;
     stream.expect("ready").await;
@@ -154,9 +154,9 @@ async fn a_participant_who_is_removed_stops_seeing_within_five_seconds(ground: G
     );
 }
 
-async fn a_cursor_that_makes_no_sense_is_refused(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_cursor_that_makes_no_sense_is_refused(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "mixed"})).await;
     let path = format!("/api/sessions/{id}/stream");
     owner.get(&format!("{path}?after=99")).await.refused(422, "invalid");

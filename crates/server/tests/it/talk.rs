@@ -9,7 +9,7 @@ use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::house::{Answer, Ground, Guest, House, on_every_store, within};
+use crate::server::{Answer, Caller, StoreKind, TestServer, on_every_store, within};
 
 on_every_store!(
     a_conversation_is_opened_by_its_first_message_and_answered,
@@ -32,13 +32,13 @@ on_every_store!(
     an_incognito_conversation_is_found_by_its_id_alone,
 );
 
-async fn chat(guest: &Guest<'_>, thread: &str, text: &str) -> Answer {
+async fn chat(guest: &Caller<'_>, thread: &str, text: &str) -> Answer {
     guest.post("/api/chat", json!({"thread_id": thread, "message": text})).await
 }
 
-async fn a_conversation_is_opened_by_its_first_message_and_answered(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_conversation_is_opened_by_its_first_message_and_answered(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let first = chat(&me, "cli:main", "Hello there").await.expect(200).body;
     assert!(first["response_text"].as_str().is_some_and(|text| !text.is_empty()), "{first}");
     assert_eq!(
@@ -62,9 +62,9 @@ async fn a_conversation_is_opened_by_its_first_message_and_answered(ground: Grou
     );
 }
 
-async fn a_stateless_turn_leaves_nothing(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_stateless_turn_leaves_nothing(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let wish = json!({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."},
         {"role": "user", "content": "I am sad"}]});
     let answer = me.post("/api/turn", wish).await.expect(200).body;
@@ -79,22 +79,22 @@ async fn a_stateless_turn_leaves_nothing(ground: Ground) {
     me.post("/api/turn", model).await.refused(422, "invalid");
 }
 
-async fn a_repeat_under_the_same_key_has_one_effect_and_the_first_answer(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone().with("idempotency-key", "k-1");
+async fn a_repeat_under_the_same_key_has_one_effect_and_the_first_answer(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone().with("idempotency-key", "k-1");
     let first = chat(&me, "t", "Hello").await.expect(200).body;
     let again = chat(&me, "t", "Hello").await.expect(200).body;
     assert_eq!((&first["response_text"], &first["sequence"]), (&again["response_text"], &again["sequence"]));
     chat(&me, "t", "Something else").await.refused(422, "idempotency_mismatch");
-    let session = house.anyone().get("/api/sessions/t").await.expect(200).body;
+    let session = server.anyone().get("/api/sessions/t").await.expect(200).body;
     assert_eq!((&session["turn_count"], &session["message_count"]), (&json!(1), &json!(2)));
 }
 
 pub type Socket =
     tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 
-pub async fn socket(house: &House) -> Socket {
-    let request = format!("ws://{}/api/chat/stream", house.address).into_client_request().unwrap();
+pub async fn socket(server: &TestServer) -> Socket {
+    let request = format!("ws://{}/api/chat/stream", server.address).into_client_request().unwrap();
     within(connect_async(request)).await.unwrap().0
 }
 
@@ -111,9 +111,9 @@ pub async fn frames(socket: &mut Socket) -> (Vec<Value>, u16) {
     }
 }
 
-async fn a_conversation_is_heard_while_it_is_said(ground: Ground) {
-    let house = House::local(ground).await;
-    let mut socket = socket(&house).await;
+async fn a_conversation_is_heard_while_it_is_said(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let mut socket = socket(&server).await;
     let wish = json!({"thread_id": "web-1", "message": "Hello there"});
     socket.send(Message::text(wish.to_string())).await.unwrap();
     let (frames, code) = frames(&mut socket).await;
@@ -133,10 +133,10 @@ async fn a_conversation_is_heard_while_it_is_said(ground: Ground) {
     assert_eq!((&done["type"], &done["response"]["response_text"]), (&json!("done"), &json!(heard)));
 }
 
-async fn a_listener_that_hangs_up_does_not_stop_the_turn(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
-    let mut socket = socket(&house).await;
+async fn a_listener_that_hangs_up_does_not_stop_the_turn(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
+    let mut socket = socket(&server).await;
     socket.send(Message::text(json!({"thread_id": "t", "message": "Hello"}).to_string())).await.unwrap();
     // The first frame says that the message was kept; then nobody listens any more.
     within(socket.next()).await.unwrap().unwrap();
@@ -151,8 +151,8 @@ async fn a_listener_that_hangs_up_does_not_stop_the_turn(ground: Ground) {
     }
 }
 
-async fn a_socket_says_what_is_wrong_and_closes(ground: Ground) {
-    let house = House::local(ground).await;
+async fn a_socket_says_what_is_wrong_and_closes(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
     for (said, code) in [
         ("{", "bad_json"),
         (r#"{"message":"hi"}"#, "invalid"),
@@ -160,7 +160,7 @@ async fn a_socket_says_what_is_wrong_and_closes(ground: Ground) {
         (r#"{"message":"hi","thread_id":"t","more":1}"#, "invalid"),
         (r#"{"message":"hi","thread_id":""}"#, "invalid"),
     ] {
-        let mut socket = socket(&house).await;
+        let mut socket = socket(&server).await;
         socket.send(Message::text(said)).await.unwrap();
         let (frames, close) = frames(&mut socket).await;
         assert_eq!(
@@ -169,13 +169,13 @@ async fn a_socket_says_what_is_wrong_and_closes(ground: Ground) {
             "{said}"
         );
     }
-    house.anyone().get("/api/sessions/t").await.refused(404, "not_found");
-    house.anyone().get("/api/chat/stream").await.refused(426, "upgrade_required");
+    server.anyone().get("/api/sessions/t").await.refused(404, "not_found");
+    server.anyone().get("/api/chat/stream").await.refused(426, "upgrade_required");
 }
 
-async fn a_message_is_kept_and_answered_through_the_log(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_message_is_kept_and_answered_through_the_log(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let id = me.session(json!({"session_type": "mixed"})).await;
     let path = format!("/api/sessions/{id}/messages");
     let kept = me.post(&path, json!({"text": "note this", "append_only": true})).await.expect(200).body;
@@ -195,9 +195,9 @@ async fn a_message_is_kept_and_answered_through_the_log(ground: Ground) {
     me.post(&format!("/api/sessions/{work}/messages"), json!({"text": "hi"})).await.refused(422, "invalid");
 }
 
-async fn a_sitting_is_ended_rated_and_resumed(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_sitting_is_ended_rated_and_resumed(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let nothing = me.post("/api/threads/t/end", json!({})).await.expect(200).body;
     assert_eq!((&nothing["finalized"], nothing["detail"].is_string()), (&json!(false), true));
     chat(&me, "t", "My job makes me anxious").await.expect(200);
@@ -224,9 +224,9 @@ async fn a_sitting_is_ended_rated_and_resumed(ground: Ground) {
     assert_eq!(memory["session_feedback_count"], json!(2));
 }
 
-async fn a_bad_rating_leaves_the_sitting_open(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_bad_rating_leaves_the_sitting_open(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     chat(&me, "t", "Hello").await.expect(200);
     for bad in [
         json!({"feedback": "great"}),
@@ -244,13 +244,13 @@ async fn a_bad_rating_leaves_the_sitting_open(ground: Ground) {
     assert_eq!(kept["session_feedback_count"], json!(0));
 }
 
-async fn a_sitting_that_fell_silent_is_ended_by_the_server(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_sitting_that_fell_silent_is_ended_by_the_server(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     chat(&me, "t", "I miss my dog").await.expect(200);
     chat(&me, "t", "I feel lonely without my dog").await.expect(200);
     let mut log = me.follow("/api/sessions/t/stream?after=5").await;
-    house.clock.advance(Duration::from_secs(20 * 60 + 1));
+    server.clock.advance(Duration::from_secs(20 * 60 + 1));
     loop {
         let message = log.next().await.unwrap_or_else(|| panic!("nobody ended it"));
         if message.data.contains("session.sitting_ended") {
@@ -262,9 +262,9 @@ async fn a_sitting_that_fell_silent_is_ended_by_the_server(ground: Ground) {
     assert_eq!(arcs["items"].as_array().unwrap().len(), 1);
 }
 
-async fn conversations_are_listed_and_looked_into(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn conversations_are_listed_and_looked_into(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     for thread in ["one", "two"] {
         chat(&me, thread, &format!("Hello from {thread}")).await.expect(200);
     }
@@ -289,9 +289,9 @@ async fn conversations_are_listed_and_looked_into(ground: Ground) {
     me.get("/api/threads?limit=101").await.refused(422, "invalid");
 }
 
-async fn the_log_proves_the_kept_state_at_any_sequence(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn the_log_proves_the_kept_state_at_any_sequence(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let first = chat(&me, "t", "Can we do a breathing exercise?").await.expect(200).body;
     chat(&me, "t", "stop").await.expect(200);
     let now = me.get("/api/sessions/t/replay").await.expect(200).body;
@@ -305,9 +305,9 @@ async fn the_log_proves_the_kept_state_at_any_sequence(ground: Ground) {
     );
 }
 
-async fn looking_back_describes_a_session_once(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn looking_back_describes_a_session_once(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     chat(&me, "t", "I live in Graz").await.expect(200);
     chat(&me, "t", "My garden in Graz is full of snails").await.expect(200);
     let done = me.post("/api/sessions/t/checkpoint", json!({"reason": "manual"})).await.expect(200).body;
@@ -319,9 +319,9 @@ async fn looking_back_describes_a_session_once(ground: Ground) {
     me.post("/api/sessions/t/checkpoint", json!({"reason": "idle"})).await.refused(422, "invalid");
 }
 
-async fn looking_back_writes_what_a_sitting_is_about_until_it_is_discarded(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn looking_back_writes_what_a_sitting_is_about_until_it_is_discarded(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let checkpoint = async || {
         let done = me.post("/api/sessions/t/checkpoint", json!({})).await.expect(200).body;
         done["wrote"].as_array().unwrap().contains(&json!("session_memory"))
@@ -360,9 +360,9 @@ async fn looking_back_writes_what_a_sitting_is_about_until_it_is_discarded(groun
     assert_eq!(kept().await, json!(null), "what was looked back at before goes with the sitting");
 }
 
-async fn what_is_only_kept_shows_a_hidden_session_again(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn what_is_only_kept_shows_a_hidden_session_again(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let id = me.session(json!({"session_type": "mixed"})).await;
     let path = format!("/api/sessions/{id}");
     let listed = async || me.get("/api/sessions").await.expect(200).body["items"].as_array().unwrap().len();
@@ -376,9 +376,9 @@ async fn what_is_only_kept_shows_a_hidden_session_again(ground: Ground) {
     assert_eq!(listed().await, 1);
 }
 
-async fn strangers_find_nothing(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (ada, bob) = (house.key(Role::Member, "ada").await, house.key(Role::Member, "bob").await);
+async fn strangers_find_nothing(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (ada, bob) = (server.key(Role::Member, "ada").await, server.key(Role::Member, "bob").await);
     chat(&ada, "t", "Remember that my cat is called Tom").await.expect(200);
     chat(&bob, "t", "Hello").await.refused(404, "not_found");
     bob.get("/api/threads/t/state").await.refused(404, "not_found");
@@ -395,14 +395,14 @@ async fn strangers_find_nothing(ground: Ground) {
     let found = ada.get("/api/search?q=cat").await.expect(200).body;
     assert_eq!(found["memories"][0]["kind"], "fact", "{found}");
     assert_eq!(bob.get("/api/search?q=cat").await.expect(200).body["memories"], json!([]));
-    let worker = house.key(Role::Worker, "").await;
+    let worker = server.key(Role::Worker, "").await;
     chat(&worker, "w", "Hello").await.refused(403, "denied");
     worker.get("/api/memory/facts?thread_id=t").await.refused(403, "denied");
 }
 
-async fn what_cannot_be_said_is_refused(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn what_cannot_be_said_is_refused(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     for bad in [
         json!({"message": "hi"}),
         json!({"thread_id": "t"}),
@@ -423,9 +423,9 @@ async fn what_cannot_be_said_is_refused(ground: Ground) {
     assert_eq!(me.get("/api/threads/t/history").await.expect(200).body, json!({"items": []}));
 }
 
-async fn an_incognito_conversation_is_found_by_its_id_alone(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn an_incognito_conversation_is_found_by_its_id_alone(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let wish = json!({"thread_id": "quiet", "message": "Remember that I collect zanzibars", "memory_mode": "incognito", "user_id": "ada"});
     me.post("/api/chat", wish).await.expect(200);
     let ended =

@@ -16,7 +16,7 @@ use sederunt_agents::talk::{Conversations, Settings};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::house::{Answer, Ground, Guest, House, on_every_store, within};
+use crate::server::{Answer, Caller, StoreKind, TestServer, on_every_store, within};
 use crate::talk::{frames, socket};
 
 on_every_store!(
@@ -46,9 +46,9 @@ async fn tool() -> (String, Sent) {
     (url, sent)
 }
 
-/// A house with a conversation `t` whose agent may send things, if somebody agrees.
-async fn house(ground: Ground) -> (House, Sent) {
-    let house = House::open_over(ground, |engine, config| {
+/// A server with a conversation `t` whose agent may send things, if somebody agrees.
+async fn server(store_kind: StoreKind) -> (TestServer, Sent) {
+    let server = TestServer::open_over(store_kind, |engine, config| {
         let script = r#"{"steps":[{"call":{"name":"send","args":{"to":"x","text":"hi"}}},{"say":"So be it."},{"say":"Yes."}]}"#;
         let model: Arc<dyn Model> = Arc::new(Scripted::parse(script).unwrap());
         let mut kit = Kit::plain(Outbound::new(Allow::parse(["127.0.0.1"]).unwrap()).unwrap());
@@ -59,22 +59,22 @@ async fn house(ground: Ground) -> (House, Sent) {
     })
     .await;
     let (url, sent) = tool().await;
-    let me = house.anyone();
+    let me = server.anyone();
     let agent = json!({"slug": "a", "name": "A", "model": "scripted:s", "tools":
         [{"type": "http", "name": "send", "url": url, "requires_confirmation": true}]});
     me.post("/api/agents", agent).await.expect(201);
     me.post("/api/sessions", json!({"id": "t", "session_type": "mixed", "agent_slug": "a"}))
         .await
         .expect(201);
-    (house, sent)
+    (server, sent)
 }
 
-async fn chat(guest: &Guest<'_>) -> Answer {
+async fn chat(guest: &Caller<'_>) -> Answer {
     guest.post("/api/chat", json!({"thread_id": "t", "message": "Send it."})).await.expect(200)
 }
 
 /// Waits until the conversation has nothing under way, and tells what was said in it.
-async fn said(guest: &Guest<'_>) -> Vec<String> {
+async fn said(guest: &Caller<'_>) -> Vec<String> {
     within(async {
         while guest.get("/api/sessions/t").await.body["status"] != "idle" {
             tokio::task::yield_now().await;
@@ -86,16 +86,16 @@ async fn said(guest: &Guest<'_>) -> Vec<String> {
     items.iter().map(|item| item["text"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-async fn a_caller_is_told_what_waits_and_the_decision_lets_the_turn_go_on(ground: Ground) {
-    let (house, sent) = house(ground).await;
-    let me = house.anyone().with("idempotency-key", "k");
+async fn a_caller_is_told_what_waits_and_the_decision_lets_the_turn_go_on(store_kind: StoreKind) {
+    let (server, sent) = server(store_kind).await;
+    let me = server.anyone().with("idempotency-key", "k");
     let told = chat(&me).await.body;
     assert_eq!(
         (&told["response_type"], &told["response_text"]),
         (&json!("confirmation"), &json!("Call `send`?"))
     );
     assert_eq!(chat(&me).await.body, told, "a repeat is told the same");
-    let me = house.anyone();
+    let me = server.anyone();
     let path = format!("/api/approvals/{}", told["approval_id"].as_str().unwrap());
     let asked = me.get(&path).await.expect(200).body;
     assert_eq!(
@@ -125,9 +125,9 @@ async fn a_caller_is_told_what_waits_and_the_decision_lets_the_turn_go_on(ground
     }
 }
 
-async fn a_listener_is_told_what_waits(ground: Ground) {
-    let (house, sent) = house(ground).await;
-    let mut socket = socket(&house).await;
+async fn a_listener_is_told_what_waits(store_kind: StoreKind) {
+    let (server, sent) = server(store_kind).await;
+    let mut socket = socket(&server).await;
     socket.send(Message::text(json!({"thread_id": "t", "message": "Send it."}).to_string())).await.unwrap();
     let (frames, code) = frames(&mut socket).await;
     assert_eq!(code, 1000);
@@ -137,14 +137,14 @@ async fn a_listener_is_told_what_waits(ground: Ground) {
         |frame: &Value| (&frame["stage"], &frame["detail"]) == (&json!("respond"), &json!("send"));
     assert!(frames.iter().any(uses_tool), "{frames:?}");
     let path = format!("/api/approvals/{}/decide", done["approval_id"].as_str().unwrap());
-    house.anyone().post(&path, json!({"decision": "deny"})).await.expect(200);
-    assert_eq!(said(&house.anyone()).await.last().unwrap(), "So be it.");
+    server.anyone().post(&path, json!({"decision": "deny"})).await.expect(200);
+    assert_eq!(said(&server.anyone()).await.last().unwrap(), "So be it.");
     assert!(sent.lock().unwrap().is_empty());
 }
 
-async fn a_turn_that_waits_is_stopped_and_what_is_behind_it_is_answered(ground: Ground) {
-    let (house, sent) = house(ground).await;
-    let me = house.anyone();
+async fn a_turn_that_waits_is_stopped_and_what_is_behind_it_is_answered(store_kind: StoreKind) {
+    let (server, sent) = server(store_kind).await;
+    let me = server.anyone();
     let told = chat(&me).await.body;
     me.post("/api/sessions/t/messages", json!({"text": "Hello?"})).await.expect(202);
     me.post("/api/sessions/t/stop", json!({})).await.expect(200);
@@ -152,12 +152,12 @@ async fn a_turn_that_waits_is_stopped_and_what_is_behind_it_is_answered(ground: 
     assert!(sent.lock().unwrap().is_empty());
 }
 
-async fn a_turn_that_waited_too_long_is_given_up_and_what_is_behind_it_is_answered(ground: Ground) {
-    let (house, sent) = house(ground).await;
-    let me = house.anyone();
+async fn a_turn_that_waited_too_long_is_given_up_and_what_is_behind_it_is_answered(store_kind: StoreKind) {
+    let (server, sent) = server(store_kind).await;
+    let me = server.anyone();
     let told = chat(&me).await.body;
     me.post("/api/sessions/t/messages", json!({"text": "Hello?"})).await.expect(202);
-    house.clock.advance(sederunt_core::limits::CONFIRM_WITHIN);
+    server.clock.advance(sederunt_core::limits::CONFIRM_WITHIN);
     is_over(&me, &told, "expired").await;
     let path = format!("/api/approvals/{}/decide", told["approval_id"].as_str().unwrap());
     me.post(&path, json!({"decision": "approve"})).await.refused(409, "already_decided");
@@ -165,7 +165,7 @@ async fn a_turn_that_waited_too_long_is_given_up_and_what_is_behind_it_is_answer
 }
 
 /// Waits until the message behind a turn is answered; what the turn asked for stands so.
-async fn is_over(guest: &Guest<'_>, told: &Value, state: &str) {
+async fn is_over(guest: &Caller<'_>, told: &Value, state: &str) {
     within(async {
         while said(guest).await.last().unwrap() != "So be it." {
             tokio::task::yield_now().await;

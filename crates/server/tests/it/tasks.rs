@@ -3,7 +3,7 @@
 use sederunt_core::access::Role;
 use serde_json::{Value, json};
 
-use crate::house::{Answer, Ground, Guest, House, on_every_store};
+use crate::server::{Answer, Caller, StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     a_task_is_defined_found_and_changed_under_both_names,
@@ -22,7 +22,7 @@ on_every_store!(
 pub const ENTITY: &str = "0198c5d2-0000-7000-8000-000000000001";
 
 /// Defines an agent, an entity and a criteria set to work with.
-pub async fn stage(owner: &Guest<'_>) {
+pub async fn stage(owner: &Caller<'_>) {
     let agent = json!({"slug": "scribe", "name": "Scribe", "instructions": "Write plainly."});
     owner.post("/api/agents", agent).await.expect(201);
     let entity = json!({"id": ENTITY, "type_slug": "city", "title": "Oban", "fields": {"people": 8490}});
@@ -43,24 +43,24 @@ pub fn judged() -> Value {
             "properties": {"summary": {"type": "string"}, "tone": {"type": "string"}}}}})
 }
 
-pub async fn claim(worker: &Guest<'_>) -> Value {
+pub async fn claim(worker: &Caller<'_>) -> Value {
     worker.post("/api/claims", json!({"worker": "w-1"})).await.expect(200).body["claims"][0].clone()
 }
 
 /// Completes what was claimed.
-pub async fn complete(worker: &Guest<'_>, claimed: &Value, result: Value) -> Answer {
+pub async fn complete(worker: &Caller<'_>, claimed: &Value, result: Value) -> Answer {
     let id = claimed["session"]["id"].as_str().unwrap();
     let body = json!({"epoch": claimed["epoch"], "result": result});
     worker.post(&format!("/api/sessions/{id}/complete"), body).await
 }
 
-pub async fn trigger(owner: &Guest<'_>, task: &str) -> String {
+pub async fn trigger(owner: &Caller<'_>, task: &str) -> String {
     owner.post(&format!("/api/tasks/{task}/trigger"), json!({})).await.expect(201).id()
 }
 
-async fn a_task_is_defined_found_and_changed_under_both_names(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_task_is_defined_found_and_changed_under_both_names(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     stage(&owner).await;
     let made = owner.post("/api/tasks", judged()).await.expect(201).body;
     assert_eq!((&made["status"], &made["criteria_set_ids"]), (&json!("active"), &json!(["manners"])));
@@ -94,9 +94,9 @@ async fn a_task_is_defined_found_and_changed_under_both_names(ground: Ground) {
     owner.post("/api/tasks/nothing/trigger", json!({})).await.refused(404, "not_found");
 }
 
-async fn a_task_that_could_not_run_is_refused_with_its_path(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_task_that_could_not_run_is_refused_with_its_path(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let step = |key: &str, after: &[&str]| json!({"key": key, "agent_slug": "eliza", "depends_on": after});
     let table = [
         (json!({"name": "T"}), "slug"),
@@ -135,11 +135,11 @@ async fn a_task_that_could_not_run_is_refused_with_its_path(ground: Ground) {
     owner.post("/api/tasks/t/trigger", input).await.refused(413, "too_large");
 }
 
-async fn a_member_has_its_own_tasks_and_no_others(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "").await;
-    let (ada, bob) = (house.key(Role::Member, "ada").await, house.key(Role::Member, "bob").await);
-    let (guest, worker) = (house.key(Role::Guest, "eve").await, house.key(Role::Worker, "").await);
+async fn a_member_has_its_own_tasks_and_no_others(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "").await;
+    let (ada, bob) = (server.key(Role::Member, "ada").await, server.key(Role::Member, "bob").await);
+    let (guest, worker) = (server.key(Role::Guest, "eve").await, server.key(Role::Worker, "").await);
     let own = json!({"slug": "own", "name": "Own", "agent_slug": "eliza"});
     let made = ada.post("/api/tasks", own).await.expect(201).body;
     assert_eq!(made["created_by"], "ada");
@@ -150,7 +150,7 @@ async fn a_member_has_its_own_tasks_and_no_others(ground: Ground) {
         .post("/api/tasks", json!({"slug": "foreign", "name": "Foreign", "agent_slug": "eliza"}))
         .await
         .expect(201);
-    let count = async |who: &Guest<'_>| {
+    let count = async |who: &Caller<'_>| {
         let list = who.get("/api/tasks").await.expect(200).body;
         list["items"].as_array().unwrap().len()
     };
@@ -171,19 +171,19 @@ async fn a_member_has_its_own_tasks_and_no_others(ground: Ground) {
     worker.post("/api/tasks", json!({"slug": "x", "name": "X"})).await.refused(403, "denied");
 }
 
-async fn a_member_does_not_loosen_what_it_made(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let ada = house.key(Role::Member, "ada").await;
-    let owner = house.key(Role::Owner, "").await;
+async fn a_member_does_not_loosen_what_it_made(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let ada = server.key(Role::Member, "ada").await;
+    let owner = server.key(Role::Owner, "").await;
     let task = json!({"slug": "t", "name": "T", "agent_slug": "eliza", "requires_approval": true});
     ada.post("/api/tasks", task).await.expect(201);
     ada.patch("/api/tasks/t", json!({"requires_approval": false})).await.refused(403, "denied");
     owner.patch("/api/tasks/t", json!({"requires_approval": false})).await.expect(200);
 }
 
-async fn a_run_is_handed_to_a_worker_with_its_brief(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
+async fn a_run_is_handed_to_a_worker_with_its_brief(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
     stage(&owner).await;
     let task = owner.post("/api/tasks", judged()).await.expect(201).id();
     let wish = json!({"input": {"city": "Oban"}});
@@ -208,9 +208,9 @@ async fn a_run_is_handed_to_a_worker_with_its_brief(ground: Ground) {
     assert_eq!(claim(&worker).await["brief"], json!(null));
 }
 
-async fn only_active_tasks_are_started(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn only_active_tasks_are_started(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let task = json!({"slug": "t", "name": "T", "agent_slug": "eliza", "status": "paused"});
     owner.post("/api/tasks", task).await.expect(201);
     let refused = owner.post("/api/tasks/t/trigger", json!({})).await.refused(409, "task_not_active");
@@ -220,10 +220,10 @@ async fn only_active_tasks_are_started(ground: Ground) {
     owner.post("/api/tasks/t/trigger", json!({"inputs": 1})).await.refused(422, "invalid");
 }
 
-async fn a_repeat_starts_one_run(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone().with("idempotency-key", "k-1");
-    house
+async fn a_repeat_starts_one_run(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone().with("idempotency-key", "k-1");
+    server
         .anyone()
         .post("/api/tasks", json!({"slug": "t", "name": "T", "agent_slug": "eliza"}))
         .await
@@ -231,13 +231,13 @@ async fn a_repeat_starts_one_run(ground: Ground) {
     let first = owner.post("/api/tasks/t/trigger", json!({})).await.expect(201).id();
     assert_eq!(owner.post("/api/tasks/t/trigger", json!({})).await.expect(201).id(), first);
     owner.post("/api/tasks/t/trigger", json!({"input": 1})).await.refused(422, "idempotency_mismatch");
-    let runs = house.anyone().get("/api/sessions").await.expect(200).body;
+    let runs = server.anyone().get("/api/sessions").await.expect(200).body;
     assert_eq!(runs["items"].as_array().unwrap().len(), 1);
 }
 
-async fn a_result_is_repaired_once(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_result_is_repaired_once(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
     let task = json!({"slug": "t", "name": "T", "agent_slug": "eliza",
         "output": {"type": "entity", "entity_type": "number", "schema": schema}});
@@ -264,7 +264,7 @@ fn graph() -> Value {
 }
 
 /// Brings a run of the graph to its last step.
-async fn up_to_the_last_step(owner: &Guest<'_>, worker: &Guest<'_>, ada: &Guest<'_>) -> (String, Value) {
+async fn up_to_the_last_step(owner: &Caller<'_>, worker: &Caller<'_>, ada: &Caller<'_>) -> (String, Value) {
     stage(owner).await;
     owner.post("/api/tasks", graph()).await.expect(201);
     let run = trigger(owner, "letter").await;
@@ -293,10 +293,10 @@ async fn up_to_the_last_step(owner: &Guest<'_>, worker: &Guest<'_>, ada: &Guest<
     (run, last)
 }
 
-async fn steps_follow_each_other_through_people_and_agents(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
-    let (ada, bob) = (house.key(Role::Member, "ada").await, house.key(Role::Member, "bob").await);
+async fn steps_follow_each_other_through_people_and_agents(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
+    let (ada, bob) = (server.key(Role::Member, "ada").await, server.key(Role::Member, "bob").await);
     let (run, last) = up_to_the_last_step(&owner, &worker, &ada).await;
     complete(&worker, &last, json!({"sent": true})).await.expect(200);
     let parent = owner.get(&format!("/api/sessions/{run}")).await.expect(200).body;
@@ -306,10 +306,10 @@ async fn steps_follow_each_other_through_people_and_agents(ground: Ground) {
     bob.post(&format!("/api/sessions/{run}/human-complete"), json!({})).await.refused(404, "not_found");
 }
 
-async fn a_failed_step_is_run_again_and_keeps_what_was_done(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
-    let ada = house.key(Role::Member, "ada").await;
+async fn a_failed_step_is_run_again_and_keeps_what_was_done(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
+    let ada = server.key(Role::Member, "ada").await;
     let (run, last) = up_to_the_last_step(&owner, &worker, &ada).await;
     let step = last["session"]["id"].as_str().unwrap();
     let failure = json!({"epoch": last["epoch"], "error": "no stamps"});
@@ -325,10 +325,10 @@ async fn a_failed_step_is_run_again_and_keeps_what_was_done(ground: Ground) {
     assert_eq!(owner.get(&format!("/api/sessions/{again}")).await.expect(200).body["status"], "completed");
 }
 
-async fn an_entity_shows_the_sessions_that_were_about_it(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
-    let guest = house.key(Role::Guest, "eve").await;
+async fn an_entity_shows_the_sessions_that_were_about_it(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
+    let guest = server.key(Role::Guest, "eve").await;
     stage(&owner).await;
     let mut task = graph();
     task["entity_id"] = json!(ENTITY);

@@ -5,7 +5,7 @@ use sederunt_core::limits;
 use serde_json::json;
 use std::time::Instant;
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     tenants_are_walls,
@@ -13,9 +13,9 @@ on_every_store!(
     tenants_are_the_operators
 );
 
-async fn tenants_are_walls(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let operator = house.operator();
+async fn tenants_are_walls(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let operator = server.operator();
     for id in ["acme", "other"] {
         assert_eq!(operator.post("/api/tenants", json!({"id": id})).await.expect(201).body["id"], id);
     }
@@ -31,7 +31,7 @@ async fn tenants_are_walls(ground: Ground) {
         (made["key"].as_str().unwrap().to_owned(), made["id"].as_str().unwrap().to_owned())
     };
     let ((acme, acme_key), (other, _)) = (key("acme").await, key("other").await);
-    let (acme, other) = (house.bearer(&acme), house.bearer(&other));
+    let (acme, other) = (server.bearer(&acme), server.bearer(&other));
     acme.session(json!({"id": "same", "session_type": "mixed", "title": "secret plans"})).await;
     other.get("/api/sessions/same").await.refused(404, "not_found");
     other.say("same", "hello?").await.refused(404, "not_found");
@@ -49,12 +49,12 @@ async fn tenants_are_walls(ground: Ground) {
     operator.delete("/api/tenants/default").await.refused(403, "denied");
 }
 
-async fn a_suspended_tenant_is_shut_out_within_five_seconds(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let operator = house.operator();
+async fn a_suspended_tenant_is_shut_out_within_five_seconds(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let operator = server.operator();
     operator.post("/api/tenants", json!({"id": "acme"})).await.expect(201);
     let made = operator.post("/api/tenants/acme/keys", json!({"role": "owner"})).await.expect(201).body;
-    let owner = house.bearer(made["key"].as_str().unwrap());
+    let owner = server.bearer(made["key"].as_str().unwrap());
     owner.session(json!({"id": "s", "session_type": "mixed"})).await;
     let mut stream = owner.follow("/api/sessions/s/stream?after=1").await;
     stream.expect("ready").await;
@@ -69,13 +69,13 @@ async fn a_suspended_tenant_is_shut_out_within_five_seconds(ground: Ground) {
     operator.patch("/api/tenants/nowhere", json!({"suspended": true})).await.refused(404, "not_found");
 }
 
-async fn tenants_are_the_operators(ground: Ground) {
-    let house = House::local(ground).await;
-    house.anyone().get("/api/tenants").await.refused(403, "denied");
-    house.key(Role::Owner, "").await.post("/api/tenants", json!({"id": "x"})).await.refused(403, "denied");
-    let listed = house.operator().get("/api/tenants").await.expect(200).body;
+async fn tenants_are_the_operators(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    server.anyone().get("/api/tenants").await.refused(403, "denied");
+    server.key(Role::Owner, "").await.post("/api/tenants", json!({"id": "x"})).await.refused(403, "denied");
+    let listed = server.operator().get("/api/tenants").await.expect(200).body;
     assert_eq!(listed["items"][0]["id"], "default");
-    let elsewhere = house.operator().with("x-sederunt-tenant", "default");
+    let elsewhere = server.operator().with("x-sederunt-tenant", "default");
     assert_eq!(
         elsewhere.post("/api/sessions", json!({"session_type": "mixed"})).await.expect(201).body["source"]["kind"],
         "cli"

@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     a_user_is_made_read_and_changed, identities_belong_to_one_user, two_users_become_one,
     users_are_listed_in_pages
 );
 
-async fn a_user_is_made_read_and_changed(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_user_is_made_read_and_changed(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let made = owner.post("/api/users", json!({"id": "ann", "name": "Ann"})).await.expect(201).body;
     assert_eq!(
         (&made["role"], &made["suspended"], &made["identities"]),
@@ -29,9 +29,9 @@ async fn a_user_is_made_read_and_changed(ground: Ground) {
     owner.patch("/api/users/ann", json!({"role": "worker"})).await.refused(422, "invalid");
 }
 
-async fn identities_belong_to_one_user(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn identities_belong_to_one_user(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     for id in ["ann", "bob"] {
         owner.post("/api/users", json!({"id": id})).await.expect(201);
     }
@@ -44,9 +44,9 @@ async fn identities_belong_to_one_user(ground: Ground) {
     owner.post("/api/users/ann/identities", strange).await.refused(422, "invalid");
 }
 
-async fn two_users_become_one(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn two_users_become_one(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     for id in ["ann", "annie"] {
         owner.post("/api/users", json!({"id": id})).await.expect(201);
     }
@@ -79,9 +79,9 @@ async fn two_users_become_one(ground: Ground) {
     owner.post("/api/users/ann/merge", json!({"into": "ann"})).await.refused(422, "invalid");
 }
 
-async fn users_are_listed_in_pages(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn users_are_listed_in_pages(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     for id in ["a", "b", "c"] {
         owner.post("/api/users", json!({"id": id})).await.expect(201);
     }

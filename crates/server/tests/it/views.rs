@@ -8,7 +8,7 @@ use sederunt_core::view::respondent::cookie_name;
 use sederunt_server::Rate;
 use serde_json::{Value, json};
 
-use crate::house::{Answer, Ground, Guest, House, on_every_store, on_store};
+use crate::server::{Answer, Caller, StoreKind, TestServer, on_every_store, on_store};
 
 on_every_store!(
     a_worker_publishes_waits_and_goes_on_with_the_answer,
@@ -39,14 +39,14 @@ fn form(gate: &str) -> Value {
 }
 
 /// A session that a worker has claimed: its id, and the epoch of the claim.
-async fn claimed(owner: &Guest<'_>, worker: &Guest<'_>) -> (String, u64) {
+async fn claimed(owner: &Caller<'_>, worker: &Caller<'_>) -> (String, u64) {
     owner.session(json!({"session_type": "agent", "status": "pending", "title": "secret plan"})).await;
     let claims = worker.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
     let claim = &claims["claims"][0];
     (claim["session"]["id"].as_str().unwrap().to_owned(), claim["epoch"].as_u64().unwrap())
 }
 
-async fn publish(worker: &Guest<'_>, session: &str, epoch: u64, mut view: Value) -> Answer {
+async fn publish(worker: &Caller<'_>, session: &str, epoch: u64, mut view: Value) -> Answer {
     view["session_id"] = session.into();
     view["epoch"] = epoch.into();
     worker.post("/api/views", view).await.expect(201)
@@ -54,8 +54,8 @@ async fn publish(worker: &Guest<'_>, session: &str, epoch: u64, mut view: Value)
 
 /// A published view of this gate: the owner, the worker, the session, the epoch, the view's id and its token.
 struct Scene<'a> {
-    owner: Guest<'a>,
-    worker: Guest<'a>,
+    owner: Caller<'a>,
+    worker: Caller<'a>,
     session: String,
     epoch: u64,
     id: String,
@@ -63,8 +63,8 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    async fn open(house: &'a House, gate: &str) -> Self {
-        let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
+    async fn open(server: &'a TestServer, gate: &str) -> Self {
+        let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
         let (session, epoch) = claimed(&owner, &worker).await;
         let view = publish(&worker, &session, epoch, form(gate)).await;
         let url = view.body["url"].as_str().unwrap().to_owned();
@@ -75,15 +75,15 @@ impl<'a> Scene<'a> {
         self.url.split_once("?share=").unwrap().1
     }
 
-    fn stranger(&self, house: &'a House) -> Guest<'a> {
-        house.anyone().with("x-share-token", self.token())
+    fn stranger(&self, server: &'a TestServer) -> Caller<'a> {
+        server.anyone().with("x-share-token", self.token())
     }
 
     fn submit_path(&self) -> String {
         format!("/api/views/{}/submit-interaction", self.id)
     }
 
-    async fn submit(&self, who: &Guest<'_>, colour: &str) -> Answer {
+    async fn submit(&self, who: &Caller<'_>, colour: &str) -> Answer {
         who.post(&self.submit_path(), json!({"values": {"colour": colour}})).await
     }
 }
@@ -97,18 +97,18 @@ fn cookie(answer: &Answer) -> String {
     line.split(';').next().unwrap().to_owned()
 }
 
-async fn a_worker_publishes_waits_and_goes_on_with_the_answer(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "none").await;
-    assert!(scene.url.starts_with(&format!("http://{}/views/{}?share=", house.address, scene.id)));
+async fn a_worker_publishes_waits_and_goes_on_with_the_answer(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
+    assert!(scene.url.starts_with(&format!("http://{}/views/{}?share=", server.address, scene.id)));
     let again = scene.owner.get(&format!("/api/views/{}", scene.id)).await.expect(200).body;
     assert_eq!((&again["url"], &again["session_id"]), (&json!(scene.url), &json!(scene.session)));
     let wait = json!({"epoch": scene.epoch, "kind": "human", "question": {"view_id": scene.id}});
     let parked = scene.worker.post(&format!("/api/sessions/{}/yield", scene.session), wait).await.expect(200);
     assert_eq!(parked.body["status"], "waiting_human");
-    let taken = scene.submit(&scene.stranger(&house), "green").await.expect(200);
+    let taken = scene.submit(&scene.stranger(&server), "green").await.expect(200);
     assert_eq!(taken.body, json!({"accepted": true, "repeated": false}));
-    scene.submit(&scene.stranger(&house), "red").await.expect(200);
+    scene.submit(&scene.stranger(&server), "red").await.expect(200);
     let claims = scene.worker.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
     let claim = &claims["claims"][0];
     assert_eq!(claim["resume"]["decision"], "answer");
@@ -128,10 +128,10 @@ async fn a_worker_publishes_waits_and_goes_on_with_the_answer(ground: Ground) {
     assert_eq!(rest["items"], json!([late[0]]));
 }
 
-async fn a_link_shows_what_is_asked_and_nothing_else(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "none").await;
-    let stranger = scene.stranger(&house);
+async fn a_link_shows_what_is_asked_and_nothing_else(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
+    let stranger = scene.stranger(&server);
     let seen = stranger.get(&format!("/api/views/{}", scene.id)).await.expect(200).body;
     let mut keys: Vec<&str> = seen.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
@@ -156,25 +156,25 @@ async fn a_link_shows_what_is_asked_and_nothing_else(ground: Ground) {
         let path = format!("/api/views/{id}/submit-interaction");
         stranger.post(&path, json!({"values": {"colour": "red"}})).await.refused(404, "not_found");
     }
-    house.anyone().get(&format!("/api/views/{}", scene.id)).await.refused(401, "unauthenticated");
-    let forged = house.anyone().with("x-share-token", &"A".repeat(43));
+    server.anyone().get(&format!("/api/views/{}", scene.id)).await.refused(401, "unauthenticated");
+    let forged = server.anyone().with("x-share-token", &"A".repeat(43));
     scene.submit(&forged, "red").await.refused(401, "unauthenticated");
     // A link for reading the session answers nothing; one for submitting answers its views.
     for (access, status) in [("read", 404), ("submit", 200)] {
         let wish = json!({"access": access, "expires_in": 60});
         let share = scene.owner.post(&format!("/api/sessions/{session}/share"), wish).await.expect(201).body;
-        let holder = house.anyone().with("x-share-token", share["token"].as_str().unwrap());
+        let holder = server.anyone().with("x-share-token", share["token"].as_str().unwrap());
         scene.submit(&holder, "red").await.expect(status);
     }
 }
 
-async fn a_stranger_is_known_again_by_its_cookie(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "none").await;
-    let first = scene.stranger(&house).get(&format!("/api/views/{}", scene.id)).await.expect(200);
+async fn a_stranger_is_known_again_by_its_cookie(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
+    let first = scene.stranger(&server).get(&format!("/api/views/{}", scene.id)).await.expect(200);
     let cookie = cookie(&first);
     assert!(cookie.starts_with(&cookie_name(&scene.id)), "{cookie}");
-    let known = scene.stranger(&house).with("cookie", &format!("other=1; {cookie}"));
+    let known = scene.stranger(&server).with("cookie", &format!("other=1; {cookie}"));
     let taken = scene.submit(&known, "green").await.expect(200);
     assert!(!taken.headers.contains_key("set-cookie"));
     assert_eq!(scene.submit(&known, "green").await.expect(200).body["repeated"], true);
@@ -184,14 +184,14 @@ async fn a_stranger_is_known_again_by_its_cookie(ground: Ground) {
     // One that was tampered with proves nothing: whoever sends it is nobody yet.
     let forged = format!("{}0", &cookie[..cookie.len() - 1]);
     let forged = if forged == cookie { format!("{}1", &cookie[..cookie.len() - 1]) } else { forged };
-    let taken = scene.submit(&scene.stranger(&house).with("cookie", &forged), "red").await.expect(200);
+    let taken = scene.submit(&scene.stranger(&server).with("cookie", &forged), "red").await.expect(200);
     assert!(taken.headers.contains_key("set-cookie"));
 }
 
-async fn a_lead_says_who_it_is_first(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "lead").await;
-    let stranger = scene.stranger(&house);
+async fn a_lead_says_who_it_is_first(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "lead").await;
+    let stranger = scene.stranger(&server);
     let seen = stranger.get(&format!("/api/views/{}", scene.id)).await.expect(200);
     assert_eq!((&seen.body["questions"], &seen.body["title"]), (&Value::Null, &json!("Which colour?")));
     assert!(!seen.headers.contains_key("set-cookie"));
@@ -225,17 +225,17 @@ async fn a_lead_says_who_it_is_first(ground: Ground) {
     let url = other.body["url"].as_str().unwrap().to_owned();
     let value = cookie(&cleared).split_once('=').unwrap().1.to_owned();
     let carried = format!("{}={value}", cookie_name(&other.id()));
-    let elsewhere = house.anyone().with("x-share-token", url.split_once("?share=").unwrap().1);
+    let elsewhere = server.anyone().with("x-share-token", url.split_once("?share=").unwrap().1);
     let seen =
         elsewhere.with("cookie", &carried).get(&format!("/api/views/{}", other.id())).await.expect(200);
     assert_eq!(seen.body["questions"], Value::Null);
 }
 
-async fn naming_somebody_does_not_tell_whether_they_have_answered(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "lead").await;
+async fn naming_somebody_does_not_tell_whether_they_have_answered(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "lead").await;
     let (path, lead) = (format!("/api/views/{}", scene.id), format!("/api/views/{}/lead", scene.id));
-    let stranger = scene.stranger(&house);
+    let stranger = scene.stranger(&server);
     let ann = json!({"name": "Ann", "email": "ann@x.org"});
     let cleared = stranger.post(&lead, ann.clone()).await.expect(200);
     let herself = stranger.clone().with("cookie", &cookie(&cleared));
@@ -250,14 +250,14 @@ async fn naming_somebody_does_not_tell_whether_they_have_answered(ground: Ground
     }
 }
 
-async fn leads_through_one_link_are_bounded(ground: Ground) {
-    let house = House::open(ground, |config| {
+async fn leads_through_one_link_are_bounded(store_kind: StoreKind) {
+    let server = TestServer::open(store_kind, |config| {
         config.auth = sederunt_server::Auth::Keys;
         config.rates.leads_per_link = Some((1.try_into().unwrap(), 2.try_into().unwrap()));
     })
     .await;
-    let scene = Scene::open(&house, "lead").await;
-    let stranger = scene.stranger(&house);
+    let scene = Scene::open(&server, "lead").await;
+    let stranger = scene.stranger(&server);
     let lead = |n: usize| json!({"name": "Ann", "email": format!("ann{n}@x.org")});
     let path = format!("/api/views/{}/lead", scene.id);
     stranger.post(&path, lead(1)).await.expect(200);
@@ -267,41 +267,41 @@ async fn leads_through_one_link_are_bounded(ground: Ground) {
     stranger.post(&scene.submit_path(), with_answer).await.refused(429, "rate_limited");
 }
 
-async fn members_answer_what_is_for_members(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "member").await;
+async fn members_answer_what_is_for_members(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "member").await;
     assert!(!scene.url.contains("share"), "members need no token: {}", scene.url);
-    let ada = house.key(Role::Member, "ada").await;
+    let ada = server.key(Role::Member, "ada").await;
     let seen = ada.get(&format!("/api/views/{}", scene.id)).await.expect(200).body;
     assert_eq!((&seen["answered"], seen.get("session_id")), (&json!(false), None));
     scene.submit(&ada, "green").await.expect(200);
     scene.submit(&ada, "red").await.refused(409, "already_answered");
-    let olga = house.key(Role::Owner, "olga").await;
-    let page = async |who: &Guest<'_>| who.get(&format!("/views/{}", scene.id)).await.expect(200).text;
+    let olga = server.key(Role::Owner, "olga").await;
+    let page = async |who: &Caller<'_>| who.get(&format!("/views/{}", scene.id)).await.expect(200).text;
     assert!(page(&ada).await.contains("Thank you"));
     assert!(page(&olga).await.contains("<form"), "she has not answered yet");
     scene.submit(&olga, "red").await.expect(200);
     let answered = page(&olga).await;
     assert!(answered.contains("Thank you") && !answered.contains("<form"), "{answered}");
-    scene.submit(&house.key(Role::Guest, "gus").await, "red").await.refused(404, "not_found");
+    scene.submit(&server.key(Role::Guest, "gus").await, "red").await.refused(404, "not_found");
     scene.submit(&scene.worker, "red").await.refused(404, "not_found");
     ada.get(&format!("/api/views/{}/answers", scene.id)).await.refused(404, "not_found");
     ada.post("/api/views", form("none")).await.refused(403, "denied");
     let wish = json!({"access": "submit", "expires_in": 60});
     let path = format!("/api/sessions/{}/share", scene.session);
     let share = scene.owner.post(&path, wish).await.expect(201).body;
-    let holder = house.anyone().with("x-share-token", share["token"].as_str().unwrap());
+    let holder = server.anyone().with("x-share-token", share["token"].as_str().unwrap());
     scene.submit(&holder, "red").await.refused(403, "denied");
 }
 
-async fn a_personal_link_answers_one_view_as_one_member(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "member").await;
+async fn a_personal_link_answers_one_view_as_one_member(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "member").await;
     for (id, role) in [("ada", "member"), ("gus", "guest"), ("bob", "member")] {
         scene.owner.post("/api/users", json!({"id": id, "role": role})).await.expect(201);
     }
     let path = format!("/api/views/{}/share", scene.id);
-    let ada = house.key(Role::Member, "ada").await;
+    let ada = server.key(Role::Member, "ada").await;
     ada.post(&path, json!({"user_id": "ada"})).await.refused(403, "denied");
     for (wish, field) in [
         (json!({"user_id": "nobody"}), "user_id"),
@@ -319,7 +319,7 @@ async fn a_personal_link_answers_one_view_as_one_member(ground: Ground) {
     let link = scene.owner.post(&path, wish).await.expect(201).body;
     let url = link["url"].as_str().unwrap();
     assert!(url.contains(&format!("/views/{}?share=", scene.id)), "{url}");
-    let browser = house.anyone().with("x-share-token", link["token"].as_str().unwrap());
+    let browser = server.anyone().with("x-share-token", link["token"].as_str().unwrap());
     assert!(browser.get(&format!("/views/{}", scene.id)).await.expect(200).text.contains("<form"));
     // Nothing else opens: not the session, not its log, not another view.
     browser.get(&format!("/api/sessions/{}", scene.session)).await.refused(404, "not_found");
@@ -337,19 +337,19 @@ async fn a_personal_link_answers_one_view_as_one_member(ground: Ground) {
         (link["id"].as_str().unwrap().to_owned(), link["token"].as_str().unwrap().to_owned())
     };
     let (bobs, token) = made("bob").await;
-    let bob = house.anyone().with("x-share-token", &token);
+    let bob = server.anyone().with("x-share-token", &token);
     scene.owner.delete(&format!("/api/shares/{bobs}")).await.expect(204);
     scene.submit(&bob, "red").await.refused(401, "unauthenticated");
     let (_, token) = made("bob").await;
     scene.owner.patch("/api/users/bob", json!({"suspended": true})).await.expect(200);
-    let bob = house.anyone().with("x-share-token", &token);
+    let bob = server.anyone().with("x-share-token", &token);
     scene.submit(&bob, "red").await.refused(401, "unauthenticated");
 }
 
-async fn what_does_not_fit_is_refused_with_its_path(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "none").await;
-    let stranger = scene.stranger(&house);
+async fn what_does_not_fit_is_refused_with_its_path(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
+    let stranger = scene.stranger(&server);
     for (body, field) in [
         (json!({}), "values"),
         (json!({"values": []}), "values"),
@@ -380,9 +380,9 @@ async fn what_does_not_fit_is_refused_with_its_path(ground: Ground) {
     assert_eq!(refused.body["error"]["field"], "question.view_id");
 }
 
-async fn a_repeat_under_a_key_has_one_effect(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "none").await;
+async fn a_repeat_under_a_key_has_one_effect(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
     let keyed = scene.worker.clone().with("idempotency-key", "publish-1");
     let first = publish(&keyed, &scene.session, scene.epoch, form("none")).await.body;
     let again = publish(&keyed, &scene.session, scene.epoch, form("none")).await.body;
@@ -391,15 +391,15 @@ async fn a_repeat_under_a_key_has_one_effect(ground: Ground) {
     other["session_id"] = scene.session.clone().into();
     other["epoch"] = scene.epoch.into();
     keyed.post("/api/views", other).await.refused(422, "idempotency_mismatch");
-    let stranger = scene.stranger(&house).with("idempotency-key", "submit-1");
+    let stranger = scene.stranger(&server).with("idempotency-key", "submit-1");
     assert_eq!(scene.submit(&stranger, "green").await.expect(200).body["repeated"], false);
     assert_eq!(scene.submit(&stranger, "green").await.expect(200).body["repeated"], true);
 }
 
-async fn strangers_who_share_a_link_share_no_idempotency_key(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "none").await;
-    let stranger = || scene.stranger(&house).with("idempotency-key", "1");
+async fn strangers_who_share_a_link_share_no_idempotency_key(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
+    let stranger = || scene.stranger(&server).with("idempotency-key", "1");
     let first = scene.submit(&stranger(), "green").await.expect(200);
     assert_eq!(first.body["repeated"], false);
     let other = scene.submit(&stranger(), "red").await.expect(200);
@@ -418,9 +418,9 @@ async fn strangers_who_share_a_link_share_no_idempotency_key(ground: Ground) {
     assert_eq!(scene.submit(&stranger_too, "red").await.expect(200).body["repeated"], true);
 }
 
-async fn the_token_of_a_link_stands_nowhere_in_the_store(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "none").await;
+async fn the_token_of_a_link_stands_nowhere_in_the_store(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
     let view = scene.owner.get(&format!("/api/views/{}", scene.id)).await.expect(200).body;
     let (link, token) = (view["url"].as_str().unwrap(), scene.token());
     assert!(link.ends_with(&format!("?share={token}")));
@@ -435,14 +435,14 @@ async fn the_token_of_a_link_stands_nowhere_in_the_store(ground: Ground) {
     let id = inbox["items"][0]["id"].as_str().unwrap();
     let one = scene.owner.get(&format!("/api/approvals/{id}")).await.expect(200).body;
     assert_eq!(one["staged"]["url"], link);
-    assert!(!house.keeps_text(token).await, "the token stands in the store");
-    assert!(house.keeps_text(&scene.id).await, "the search finds what is kept");
-    scene.submit(&scene.stranger(&house), "green").await.expect(200);
+    assert!(!server.keeps_text(token).await, "the token stands in the store");
+    assert!(server.keeps_text(&scene.id).await, "the search finds what is kept");
+    scene.submit(&scene.stranger(&server), "green").await.expect(200);
 }
 
-async fn a_view_is_carried_by_a_bundle_unless_a_session_has_it(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "none").await;
+async fn a_view_is_carried_by_a_bundle_unless_a_session_has_it(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
     let mut draft = form("lead");
     draft["id"] = "draft".into();
     draft["publish_config"]["expires_at"] = "2030-01-02T03:04:05.000000Z".into();
@@ -471,9 +471,9 @@ async fn a_view_is_carried_by_a_bundle_unless_a_session_has_it(ground: Ground) {
         .refused(409, "view_closed");
 }
 
-async fn a_published_view_keeps_its_questions_and_can_be_closed(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "none").await;
+async fn a_published_view_keeps_its_questions_and_can_be_closed(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
     let path = format!("/api/views/{}", scene.id);
     for (patch, field) in [
         (json!({"questions": [{"key": "a", "label": "A"}]}), "questions"),
@@ -485,13 +485,13 @@ async fn a_published_view_keeps_its_questions_and_can_be_closed(ground: Ground) 
     }
     let past = json!({"publish_config": {"gate": "none", "expires_at": "2020-01-01T00:00:00Z"}});
     scene.owner.patch(&path, past).await.expect(200);
-    let stranger = scene.stranger(&house);
+    let stranger = scene.stranger(&server);
     assert_eq!(stranger.get(&path).await.expect(200).body["open"], false);
     scene.submit(&stranger, "red").await.refused(409, "view_closed");
     scene.owner.patch(&path, json!({"publish_config": {"gate": "none"}})).await.expect(200);
     scene.submit(&stranger, "red").await.expect(200);
-    house.clock.advance(limits::VIEW_LINK_LIFE + Duration::from_secs(1));
-    let late = house.anyone().with("x-share-token", scene.token()).with("x-request-id", "late");
+    server.clock.advance(limits::VIEW_LINK_LIFE + Duration::from_secs(1));
+    let late = server.anyone().with("x-share-token", scene.token()).with("x-request-id", "late");
     // A proof is believed for a few seconds, by the clock of this machine and not by the store's.
     let refused = tokio::time::timeout(Duration::from_secs(20), async {
         while scene.submit(&late, "green").await.status != 401 {
@@ -502,14 +502,14 @@ async fn a_published_view_keeps_its_questions_and_can_be_closed(ground: Ground) 
     assert!(refused.is_ok(), "an expired link opens nothing");
 }
 
-async fn answers_are_counted_on_their_own(ground: Ground) {
-    let house = House::open(ground, |config| {
+async fn answers_are_counted_on_their_own(store_kind: StoreKind) {
+    let server = TestServer::open(store_kind, |config| {
         config.auth = sederunt_server::Auth::Keys;
         config.rates.forms_per_peer = Rate::new(1, 2);
     })
     .await;
-    let scene = Scene::open(&house, "none").await;
-    let stranger = scene.stranger(&house);
+    let scene = Scene::open(&server, "none").await;
+    let stranger = scene.stranger(&server);
     scene.submit(&stranger, "green").await.expect(200);
     scene.submit(&stranger, "green").await.expect(200);
     let refused = scene.submit(&stranger, "green").await.refused(429, "rate_limited");
@@ -518,32 +518,32 @@ async fn answers_are_counted_on_their_own(ground: Ground) {
     scene.submit(&scene.owner, "green").await.expect(200);
 }
 
-async fn the_page_is_for_people_and_loads_nothing_from_elsewhere(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let scene = Scene::open(&house, "none").await;
-    let path = scene.url.strip_prefix(&format!("http://{}", house.address)).unwrap();
-    let page = house.anyone().get(path).await.expect(200);
+async fn the_page_is_for_people_and_loads_nothing_from_elsewhere(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
+    let path = scene.url.strip_prefix(&format!("http://{}", server.address)).unwrap();
+    let page = server.anyone().get(path).await.expect(200);
     assert!(page.text.contains("Which colour?") && page.text.contains("&lt;b&gt;Red"), "{}", page.text);
     assert!(!page.text.contains("secret plan"));
     let policy = page.headers["content-security-policy"].to_str().unwrap();
     assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
     assert_eq!(page.headers["referrer-policy"], "no-referrer");
-    let known = house.anyone().with("cookie", &cookie(&page));
+    let known = server.anyone().with("cookie", &cookie(&page));
     scene.submit(&known.clone().with("x-share-token", scene.token()), "green").await.expect(200);
     assert!(known.get(path).await.expect(200).text.contains("Thank you"));
     for (asset, kind) in [("view-form.js", "text/javascript"), ("view-form.css", "text/css")] {
-        let answer = house.anyone().get(&format!("/assets/{asset}")).await.expect(200);
+        let answer = server.anyone().get(&format!("/assets/{asset}")).await.expect(200);
         assert!(answer.headers["content-type"].to_str().unwrap().starts_with(kind));
     }
     let refused =
-        house.anyone().get(&format!("/views/{}?share={}", scene.id, "A".repeat(43))).await.expect(401);
+        server.anyone().get(&format!("/views/{}?share={}", scene.id, "A".repeat(43))).await.expect(401);
     assert!(refused.text.contains("unknown, expired or revoked"), "{}", refused.text);
     assert!(refused.headers["content-type"].to_str().unwrap().starts_with("text/html"));
 }
 
-async fn whoever_answers_is_told_who_asks_and_no_more_of_it(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let operator = house.operator();
+async fn whoever_answers_is_told_who_asks_and_no_more_of_it(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let operator = server.operator();
     operator.post("/api/tenants", json!({"id": "acme"})).await.expect(201);
     // Where, who does it, and what the page says of that.
     for (tenant, doer, says) in [
@@ -553,7 +553,7 @@ async fn whoever_answers_is_told_who_asks_and_no_more_of_it(ground: Ground) {
     ] {
         let key = json!({"role": "owner", "user": "olga"});
         let made = operator.post(&format!("/api/tenants/{tenant}/keys"), key).await.expect(201).body;
-        let owner = house.bearer(made["key"].as_str().unwrap());
+        let owner = server.bearer(made["key"].as_str().unwrap());
         let agent = json!({"slug": "scribe", "name": "Scribe <i>Ltd</i>", "instructions": "confidential ways",
             "model": "external"});
         owner.post("/api/agents", agent).await;
@@ -572,7 +572,7 @@ async fn whoever_answers_is_told_who_asks_and_no_more_of_it(ground: Ground) {
             let url = view.body["url"].as_str().unwrap();
             let who = match gate {
                 "member" => owner.clone(),
-                _ => house.anyone().with("x-share-token", url.split_once("?share=").unwrap().1),
+                _ => server.anyone().with("x-share-token", url.split_once("?share=").unwrap().1),
             };
             let page = who.get(&format!("/views/{}", view.id())).await.expect(200).text;
             match says {
@@ -588,7 +588,7 @@ async fn whoever_answers_is_told_who_asks_and_no_more_of_it(ground: Ground) {
             }
         }
     }
-    let scene = Scene::open(&house, "none").await;
-    let page = scene.stranger(&house).get(&format!("/views/{}", scene.id)).await.expect(200).text;
+    let scene = Scene::open(&server, "none").await;
+    let page = scene.stranger(&server).get(&format!("/views/{}", scene.id)).await.expect(200).text;
     assert!(!page.contains("Asked by"), "nobody is named where nobody has a name: {page}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::house::{Ground, House, on_every_store};
+use crate::server::{StoreKind, TestServer, on_every_store};
 
 on_every_store!(
     a_spoken_conversation_is_told_how_somebody_wants_to_be_talked_to,
@@ -11,9 +11,9 @@ on_every_store!(
     a_spoken_sitting_ends_and_is_rated_as_one,
 );
 
-async fn a_spoken_conversation_is_told_how_somebody_wants_to_be_talked_to(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_spoken_conversation_is_told_how_somebody_wants_to_be_talked_to(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     for _ in 0..2 {
         let wish = json!({"thread_id": "t", "message": "Please always answer briefly", "user_id": "ada"});
         me.post("/api/chat", wish).await.expect(200);
@@ -30,9 +30,9 @@ async fn a_spoken_conversation_is_told_how_somebody_wants_to_be_talked_to(ground
     me.post("/api/voice/session", json!({})).await.refused(422, "invalid");
 }
 
-async fn a_spoken_turn_is_written_down_once(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_spoken_turn_is_written_down_once(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let turn = |text: &str| json!({"thread_id": "v", "user_text": text, "assistant_text": "I see.", "external_id": "t-1"});
     let first = me.post("/api/voice/turn", turn("Hello")).await.expect(200).body;
     let again = me.post("/api/voice/turn", turn("Hello")).await.expect(200).body;
@@ -48,9 +48,9 @@ async fn a_spoken_turn_is_written_down_once(ground: Ground) {
     me.post("/api/voice/turn", silent).await.refused(422, "invalid");
 }
 
-async fn a_tool_of_a_spoken_conversation_recalls(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_tool_of_a_spoken_conversation_recalls(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let wish = json!({"thread_id": "v", "message": "Remember that my sister is called Mona"});
     me.post("/api/chat", wish).await.expect(200);
     let call = json!({"thread_id": "v", "name": "recall", "arguments": {"query": "my sister"}});
@@ -60,9 +60,9 @@ async fn a_tool_of_a_spoken_conversation_recalls(ground: Ground) {
     me.post("/api/voice/tools", json!({"thread_id": "v", "name": "recall"})).await.refused(422, "invalid");
 }
 
-async fn a_spoken_sitting_ends_and_is_rated_as_one(ground: Ground) {
-    let house = House::local(ground).await;
-    let me = house.anyone();
+async fn a_spoken_sitting_ends_and_is_rated_as_one(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
     let turn = json!({"thread_id": "v", "user_text": "I want to kill myself", "assistant_text": "I see.", "external_id": "t-1"});
     me.post("/api/voice/turn", turn).await.expect(200);
     let ended =

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sederunt_core::access::Role;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, House, on_every_store, within};
+use crate::server::{StoreKind, TestServer, on_every_store, within};
 
 on_every_store!(
     a_claim_is_worked_on_and_completed,
@@ -20,14 +20,14 @@ on_every_store!(
     claims_are_bounded,
 );
 
-async fn claim(worker: &crate::house::Guest<'_>) -> Value {
+async fn claim(worker: &crate::server::Caller<'_>) -> Value {
     let claims = worker.post("/api/claims", json!({"worker": "w-1"})).await.expect(200).body;
     claims["claims"][0].clone()
 }
 
-async fn a_claim_is_worked_on_and_completed(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
+async fn a_claim_is_worked_on_and_completed(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
     let wish =
         json!({"session_type": "agent", "status": "pending", "agent_slug": "scribe", "input": {"q": 1}});
     let id = owner.session(wish).await;
@@ -51,12 +51,12 @@ async fn a_claim_is_worked_on_and_completed(ground: Ground) {
     assert_eq!(shown["last_message_preview"], "done");
 }
 
-async fn a_lost_lease_is_fenced_off_and_the_work_goes_on(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_lost_lease_is_fenced_off_and_the_work_goes_on(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "agent", "status": "pending"})).await;
     let first = claim(&owner).await;
-    house.clock.advance(Duration::from_secs(31));
+    server.clock.advance(Duration::from_secs(31));
     let stale = json!({"epoch": first["epoch"], "events": [{"type": "agent.message", "content": "late"}]});
     owner.post(&format!("/api/sessions/{id}/events"), stale).await.refused(409, "fenced");
     let second =
@@ -75,10 +75,10 @@ async fn a_lost_lease_is_fenced_off_and_the_work_goes_on(ground: Ground) {
     }
 }
 
-async fn another_workers_key_is_fenced_even_with_the_right_epoch(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "").await;
-    let (one, two) = (house.key(Role::Worker, "").await, house.key(Role::Worker, "").await);
+async fn another_workers_key_is_fenced_even_with_the_right_epoch(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "").await;
+    let (one, two) = (server.key(Role::Worker, "").await, server.key(Role::Worker, "").await);
     let id = owner.session(json!({"session_type": "agent", "status": "pending"})).await;
     let claimed = claim(&one).await;
     let body = json!({"epoch": claimed["epoch"]});
@@ -89,9 +89,9 @@ async fn another_workers_key_is_fenced_even_with_the_right_epoch(ground: Ground)
     one.post(&format!("/api/sessions/{id}/complete"), body).await.expect(200);
 }
 
-async fn a_waiting_claim_wakes_when_work_appears(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_waiting_claim_wakes_when_work_appears(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let waiting = owner.post("/api/claims", json!({"worker": "w", "wait_ms": 30_000}));
     let appearing = async {
         owner.session(json!({"session_type": "agent", "status": "pending"})).await;
@@ -100,9 +100,9 @@ async fn a_waiting_claim_wakes_when_work_appears(ground: Ground) {
     assert_eq!(claims.expect(200).body["claims"].as_array().unwrap().len(), 1);
 }
 
-async fn a_failure_may_be_tried_again(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_failure_may_be_tried_again(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "agent", "status": "pending"})).await;
     let path = format!("/api/sessions/{id}/fail");
     let first = claim(&owner).await;
@@ -114,9 +114,9 @@ async fn a_failure_may_be_tried_again(ground: Ground) {
     assert_eq!((&failed["status"], &failed["error_message"]), (&json!("failed"), &json!("no way")));
 }
 
-async fn a_run_may_pause(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_run_may_pause(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     for (body, status) in [
         (json!({"kind": "tool", "tool_call": {"id": "c", "name": "pay", "args": {}}}), "awaiting_tool"),
         (json!({"kind": "human", "question": {"text": "Which one?"}}), "waiting_human"),
@@ -134,9 +134,9 @@ async fn a_run_may_pause(ground: Ground) {
     owner.post(&format!("/api/sessions/{id}/yield"), mixed).await.refused(422, "invalid");
 }
 
-async fn a_stop_reaches_the_worker(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn a_stop_reaches_the_worker(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     let id = owner.session(json!({"session_type": "agent", "status": "pending"})).await;
     let claimed = claim(&owner).await;
     owner.post(&format!("/api/sessions/{id}/stop"), json!({})).await.expect(200);
@@ -152,9 +152,9 @@ async fn a_stop_reaches_the_worker(ground: Ground) {
     );
 }
 
-async fn a_worker_sees_what_it_claimed_and_nothing_else(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
+async fn a_worker_sees_what_it_claimed_and_nothing_else(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
     let talk = owner.session(json!({"session_type": "mixed"})).await;
     let id = owner.session(json!({"session_type": "agent", "status": "pending"})).await;
     worker.get(&format!("/api/sessions/{id}")).await.refused(404, "not_found");
@@ -167,17 +167,17 @@ async fn a_worker_sees_what_it_claimed_and_nothing_else(ground: Ground) {
     worker.post("/api/sessions", json!({"session_type": "mixed"})).await.refused(403, "denied");
 }
 
-async fn claims_are_for_workers_and_owners(ground: Ground) {
-    let house = House::keyed(ground).await;
+async fn claims_are_for_workers_and_owners(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
     for (role, user) in [(Role::Member, "ann"), (Role::Guest, "gus")] {
-        let caller = house.key(role, user).await;
+        let caller = server.key(role, user).await;
         caller.post("/api/claims", json!({"worker": "w"})).await.refused(403, "denied");
     }
 }
 
-async fn claims_are_bounded(ground: Ground) {
-    let house = House::local(ground).await;
-    let owner = house.anyone();
+async fn claims_are_bounded(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
     for (body, field) in [
         (json!({}), "worker"),
         (json!({"worker": ""}), "worker"),

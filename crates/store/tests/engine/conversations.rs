@@ -5,13 +5,13 @@ use sederunt_core::feedback::{Label, Modality, RatingRequest, RatingSource};
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::session::MemoryMode;
 use sederunt_core::session::query::SessionQuery;
-use sederunt_core::talk::StateFields;
 use sederunt_core::talk::sitting::EndReason;
 use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
+use sederunt_core::talk::{StateFields, TurnRecords};
 use sederunt_core::{Role, SessionId, limits};
 
+use crate::harness::{World, hold, wish};
 use crate::on_both_stores;
-use crate::world::{World, hold, wish};
 
 on_both_stores!(
     a_conversation_that_has_not_begun_is_empty_and_anothers_looks_the_same,
@@ -30,12 +30,11 @@ async fn ended(world: &World, id: &SessionId) {
         change: StateFields::default(),
         buffer: Buffer::default(),
         crisis: 0,
-        records: Vec::new(),
+        records: TurnRecords::default(),
         usage: None,
     };
     let done = world.engine.finish_turn(&begun, outcome).await.unwrap();
-    let closed =
-        world.engine.close_sitting(&done.session, &done.talk, EndReason::Asked, None, None, Vec::new());
+    let closed = world.engine.close_sitting(&done.session, &done.talk, EndReason::Asked, None);
     assert!(closed.await.unwrap().is_some());
 }
 

@@ -34,7 +34,7 @@ pub struct Pinned {
 
 /// The keys that are accepted now.
 pub struct Keys {
-    source: Source,
+    source: KeySource,
     expected: Expected,
     again_after: Duration,
     held: RwLock<Held>,
@@ -43,7 +43,7 @@ pub struct Keys {
 }
 
 /// Where keys come from.
-enum Source {
+enum KeySource {
     Settings,
     File(PathBuf),
     Issuer { http: reqwest::Client, url: String },
@@ -73,7 +73,7 @@ impl Keys {
             JwtKeys::Secret(secret) => {
                 let key = DecodingKey::from_secret(secret);
                 held.keys = Arc::new([expected.pinned(None, key, Algorithm::HS256)]);
-                Source::Settings
+                KeySource::Settings
             }
             JwtKeys::JwksFile(path) => {
                 let text = std::fs::read_to_string(path).map_err(|error| {
@@ -83,9 +83,9 @@ impl Keys {
                     keys: expected.set(&text).map_err(ConfigError::Jwt)?,
                     looked: Some(Instant::now()),
                 };
-                Source::File(path.clone())
+                KeySource::File(path.clone())
             }
-            JwtKeys::JwksUrl(url) => Source::issuer(url)?,
+            JwtKeys::JwksUrl(url) => KeySource::issuer(url)?,
         };
         Ok(Self {
             source,
@@ -115,7 +115,7 @@ impl Keys {
         let held = self.held.read();
         let is_missing = || name.is_some_and(|name| !held.keys.iter().any(|key| key.is_named(name)));
         match (&self.source, held.looked) {
-            (Source::Settings, _) => false,
+            (KeySource::Settings, _) => false,
             (_, None) => true,
             (_, Some(looked)) if looked.elapsed() < self.again_after => false,
             (_, Some(looked)) => looked.elapsed() >= KEPT || is_missing(),
@@ -138,9 +138,9 @@ impl Keys {
     }
 }
 
-impl Source {
+impl KeySource {
     fn issuer(url: &str) -> Result<Self, ConfigError> {
-        let near = crate::client::is_near(url);
+        let near = sederunt_api::client::is_on_this_machine(url);
         if !(url.starts_with("https://") || url.starts_with("http://") && near) {
             let rule = "keys are fetched by https://, or by http:// from this machine";
             return Err(ConfigError::Jwt(format!("{rule}: {url}")));

@@ -12,7 +12,7 @@ use crate::config::{ConfigError, JwtConfig};
 
 /// The claims of a token.
 #[derive(Debug, Deserialize)]
-pub struct Claims {
+pub struct JwtClaims {
     pub sub: String,
     pub tenant: String,
     pub role: String,
@@ -33,14 +33,14 @@ impl Verifier {
     }
 
     /// The claims of a token, if it is well formed, fresh, and signed by an accepted key.
-    pub async fn claims(&self, token: &str) -> Result<Claims, Error> {
+    pub async fn claims(&self, token: &str) -> Result<JwtClaims, Error> {
         let refused = || Error::Unauthenticated("the token is not valid here");
         let header = decode_header(token).map_err(|_| refused())?;
         let name = header.kid.as_deref();
         let keys = self.0.with(name).await?;
         keys.iter()
             .filter(|key| key.fits(name))
-            .find_map(|pinned| decode::<Claims>(token, &pinned.key, &pinned.validation).ok())
+            .find_map(|pinned| decode::<JwtClaims>(token, &pinned.key, &pinned.validation).ok())
             .map(|token| token.claims)
             .ok_or_else(refused)
     }

@@ -3,17 +3,17 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::definitions::{
+    Agent, AgentList, DefinitionAnswer, DefinitionPage, DefinitionsQuery, FacetQuery, NewAgent, PatchAgent,
+};
 use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::library::{
-    Agent, AgentList, DocsAsked, DocsQuery, Kept, KeptList, NewAgent, PatchAgent,
-};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Define an agent
 ///
@@ -26,24 +26,25 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<definitions::Agent>>)> {
+) -> Result<(StatusCode, Json<DefinitionAnswer<definitions::Agent>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &made.value).await?;
-    Ok((StatusCode::CREATED, Json(Kept::warned(made, warnings))))
+    Ok((StatusCode::CREATED, Json(DefinitionAnswer::warned(made, warnings))))
 }
 
 /// List agents
 #[utoipa::path(
-    get, path = "/api/agents", operation_id = "list_agents", tag = "library", params(DocsAsked),
+    get, path = "/api/agents", operation_id = "list_agents", tag = "library", params(DefinitionsQuery),
     responses((status = 200, description = "A page, newest first", body = AgentList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<DocsQuery>,
-) -> Result<Json<KeptList<definitions::Agent>>> {
-    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    Params(query): Params<DefinitionsQuery>,
+) -> Result<Json<DefinitionPage<definitions::Agent>>> {
+    let FacetQuery { facets, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
 }
 
@@ -56,16 +57,17 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
-) -> Result<Json<Kept<definitions::Agent>>> {
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
+) -> Result<Json<DefinitionAnswer<definitions::Agent>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
 
 /// Change an agent
 ///
-/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+/// Given fields are replaced, `null` clears a field. Runs that are already started keep the definition they were
+/// started with.
 #[utoipa::path(
     patch, path = "/api/agents/{id}", operation_id = "patch_agent", tag = "library",
     params(("id" = String, Path, description = "The agent's slug")), request_body = PatchAgent,
@@ -74,10 +76,10 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     text: Text,
-) -> Result<Json<Kept<definitions::Agent>>> {
+) -> Result<Json<DefinitionAnswer<definitions::Agent>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &changed.value).await?;
-    Ok(Json(Kept::warned(changed, warnings)))
+    Ok(Json(DefinitionAnswer::warned(changed, warnings)))
 }

@@ -2,32 +2,32 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::approval::{
+    Approval, ApprovalList, ApprovalsQuery, Decide, ElicitationReply, HumanComplete,
+};
+use sederunt_api::wire::session::Session;
 use sederunt_core::SessionId;
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::approval::{
-    Approval, ApprovalList, ApprovalsAsked, ApprovalsQuery, Decide, ElicitationReply, HumanComplete,
-};
-use crate::http::wire::session::Session;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// List approvals
 ///
-/// Those that the caller may decide: an owner all of the tenant, a member those assigned to it.
+/// The approvals that the caller may decide: an owner sees all of the tenant, a member those assigned to it.
 #[utoipa::path(
-    get, path = "/api/approvals", operation_id = "list_approvals", tag = "approvals", params(ApprovalsAsked),
+    get, path = "/api/approvals", operation_id = "list_approvals", tag = "approvals", params(ApprovalsQuery),
     responses((status = 200, description = "A page, newest first", body = ApprovalList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<ApprovalsQuery>,
+    Params(query): Params<ApprovalsQuery>,
 ) -> Result<Json<ApprovalList>> {
-    Ok(Json(app.engine.approvals(&caller.actor, asked.mine, asked.query).await?.into()))
+    Ok(Json(app.engine.approvals(&caller.actor, query.mine, query.into()).await?.into()))
 }
 
 /// Read an approval
@@ -39,18 +39,18 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
 ) -> Result<Json<Approval>> {
     Ok(Json(app.engine.approval(&caller.actor, &id).await?.into()))
 }
 
-/// Decide
+/// Decide on an approval
 ///
-/// The decision, what it writes, the session and whatever waits for it change together. The same
-/// decision again changes nothing; the opposite one is 409 `already_decided`. An edit that chooses what
-/// must never be written is 422 `hard_blocked` and leaves the approval pending. A question is answered
-/// by `human-complete` or `elicitation-reply`, or denied here. A turn of talk that waited for it goes on.
+/// The decision, the values it writes and the waiting session change in one commit. The same decision again changes
+/// nothing; the opposite one is 409 `already_decided`. An edit that chooses a blocked option is 422 `hard_blocked`
+/// and leaves the approval pending. A question is answered by `human-complete` or `elicitation-reply`, or denied
+/// here. A conversation's turn that waited for the decision continues.
 #[utoipa::path(
     post, path = "/api/approvals/{id}/decide", operation_id = "decide", tag = "approvals",
     params(("id" = String, Path, description = "The approval")), request_body = Decide,
@@ -59,7 +59,7 @@ pub async fn get(
 pub async fn decide(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<Decide>,
 ) -> Result<Json<Approval>> {
     let decided = app.engine.decide(&caller.actor, &id, input.body.into(), input.key).await?;
@@ -69,7 +69,7 @@ pub async fn decide(
 
 /// Decide on an action
 ///
-/// The same with an approval's id, or with the id or slug of a task that has exactly one pending; more
+/// Like deciding on an approval. The path names an approval, or a task that has exactly one pending approval; several
 /// are 409 `several_pending`.
 #[utoipa::path(
     post, path = "/api/actions/{id}/tool-approval", operation_id = "decide_by_action", tag = "approvals",
@@ -79,7 +79,7 @@ pub async fn decide(
 pub async fn decide_by_action(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<Decide>,
 ) -> Result<Json<Approval>> {
     let decided = app.engine.decide_for(&caller.actor, &id, input.body.into(), input.key).await?;
@@ -89,7 +89,7 @@ pub async fn decide_by_action(
 
 /// Complete a person's step
 ///
-/// What does not keep the step's contract is 422 `output_invalid`, and the step goes on waiting.
+/// A result that does not fit the step's output contract is 422 `output_invalid`, and the step keeps waiting.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/human-complete", operation_id = "human_complete", tag = "approvals",
     params(("id" = String, Path, description = "The session")), request_body = Option<HumanComplete>,
@@ -98,7 +98,7 @@ pub async fn decide_by_action(
 pub async fn human_complete(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<HumanComplete>,
 ) -> Result<Json<Session>> {
     let HumanComplete { result, text } = input.body;
@@ -106,9 +106,9 @@ pub async fn human_complete(
     Ok(Json(app.engine.human_complete(&caller.actor, &id, result, text, input.key).await?.into()))
 }
 
-/// Answer the question of a run
+/// Answer a run's question
 ///
-/// The run is queued again and goes on with the answer.
+/// The run is queued again and continues with the answer.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/elicitation-reply", operation_id = "elicitation_reply", tag = "approvals",
     params(("id" = String, Path, description = "The session")), request_body = ElicitationReply,
@@ -117,7 +117,7 @@ pub async fn human_complete(
 pub async fn elicitation_reply(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<ElicitationReply>,
 ) -> Result<Json<Session>> {
     Ok(Json(app.engine.reply(&caller.actor, &id, input.body.reply.0, input.key).await?.into()))

@@ -2,14 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::definitions::{Bundle, Imported};
 use sederunt_core::definitions;
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::error::Result;
-use crate::http::query::Asked;
-use crate::http::wire::library::{Bundle, Imported};
+use crate::http::query::Params;
 
 /// Export all definitions
 #[utoipa::path(
@@ -19,18 +19,18 @@ use crate::http::wire::library::{Bundle, Imported};
 pub async fn export(
     State(app): State<App>,
     caller: Caller,
-    Asked(()): Asked<()>,
+    Params(()): Params<()>,
 ) -> Result<Json<definitions::Bundle>> {
     Ok(Json(app.engine.bundle(&caller.actor).await?))
 }
 
 /// Import definitions
 ///
-/// Whole or not at all. What has the id of something here replaces it; what is here and not in the
-/// bundle stays.
+/// All definitions of the bundle or none. A definition whose id exists replaces the stored one; definitions that are
+/// not in the bundle stay.
 #[utoipa::path(
     post, path = "/api/bundle", operation_id = "import_bundle", tag = "library", request_body = Bundle,
-    responses((status = 200, description = "Taken in", body = Imported))
+    responses((status = 200, description = "Imported", body = Imported))
 )]
 pub async fn import(State(app): State<App>, caller: Caller, text: Text) -> Result<Json<Imported>> {
     let bundle = definitions::Bundle::read(&text.json())?;

@@ -8,6 +8,8 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use sederunt_agents::talk::Progress;
+use sederunt_api::wire::error::Envelope;
+use sederunt_api::wire::talk::{ChatRequest, ChatResponse, TurnRequest};
 use sederunt_core::engine::Post;
 use sederunt_core::{Error, SessionId, limits};
 use serde_json::json;
@@ -15,16 +17,15 @@ use serde_json::json;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
-use crate::http::error::{Refused, Result};
+use crate::http::error::{RequestError, Result};
+use crate::http::from_agents::{chat_response, stateless_response, turn_messages};
 use crate::http::lease::Leased;
-use crate::http::query::Asked;
-use crate::http::wire::error::Envelope;
-use crate::http::wire::talk::{ChatRequest, ChatResponse, TurnRequest};
+use crate::http::query::Params;
 
-/// Run a turn that leaves nothing
+/// Run a stateless turn
 #[utoipa::path(
     post, path = "/api/turn", operation_id = "turn", tag = "talk", request_body = TurnRequest,
-    responses((status = 200, description = "The answer", body = ChatResponse))
+    responses((status = 200, description = "The reply", body = ChatResponse))
 )]
 pub async fn turn(
     State(app): State<App>,
@@ -32,19 +33,19 @@ pub async fn turn(
     input: Input<TurnRequest>,
 ) -> Result<Json<ChatResponse>> {
     let model = input.body.model.clone();
-    let messages = input.body.messages();
+    let messages = turn_messages(input.body);
     let answer = app.conversations()?.run_agent(&caller.actor, &messages, model.as_deref()).await?;
-    Ok(Json(answer.try_into()?))
+    Ok(Json(stateless_response(answer)?))
 }
 
-/// Talk
+/// Send a message and wait for the reply
 ///
-/// Keeps the message, answers it, and keeps the answer. The conversation is opened with its first
-/// message. While another turn runs, this one waits for it. A repeat under the same `Idempotency-Key`
-/// waits for the first one's turn.
+/// Appends the message, runs a turn and appends the reply. The first message opens the conversation. While another
+/// turn runs, this one waits for it. A repeat under the same `Idempotency-Key` waits for the turn of the first
+/// request.
 #[utoipa::path(
     post, path = "/api/chat", operation_id = "chat", tag = "talk", request_body = ChatRequest,
-    responses((status = 200, description = "The answer", body = ChatResponse))
+    responses((status = 200, description = "The reply", body = ChatResponse))
 )]
 pub async fn chat(
     State(app): State<App>,
@@ -56,7 +57,7 @@ pub async fn chat(
         let (id, post) = open(&app, &caller, &input.body).await?;
         app.conversations()?.post(&caller.actor, &id, post, input.key).await?
     };
-    Ok(Json(app.conversations()?.reply_to(&caller.actor, taken).await?.try_into()?))
+    Ok(Json(chat_response(app.conversations()?.reply_to(&caller.actor, taken).await?)?))
 }
 
 /// The conversation that a request names, and its message.
@@ -73,7 +74,7 @@ async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(Sess
     Ok((id, post))
 }
 
-/// Talk, and hear the answer while it is said
+/// Send a message and stream the reply
 ///
 /// A WebSocket. Send one request as JSON, shaped as for `chat`; frames come back:
 /// `{"type":"status","stage","detail"}`, `{"type":"chunk","text"}`, `{"type":"done","response"}` or
@@ -89,11 +90,11 @@ async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(Sess
 pub async fn stream(
     State(app): State<App>,
     caller: Caller,
-    Asked(()): Asked<()>,
+    Params(()): Params<()>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     lease: Leased,
 ) -> Result<Response> {
-    let upgrade = upgrade.map_err(|_| Refused::Upgrade)?;
+    let upgrade = upgrade.map_err(|_| RequestError::Upgrade)?;
     Ok(upgrade.max_message_size(limits::BODY_BYTES_MAX).on_upgrade(move |socket| async move {
         let _open = lease;
         serve(app, caller, socket).await
@@ -135,7 +136,7 @@ async fn answer(app: &App, caller: &Caller, socket: &mut WebSocket) -> Result<()
         }
     }
     let reply = app.conversations()?.reply_to(&caller.actor, taken).await?;
-    let response = ChatResponse::try_from(reply)?;
+    let response = chat_response(reply)?;
     let frame = json!({"type": "done", "response": response});
     let _ = socket.send(Message::text(frame.to_string())).await;
     Ok(())
@@ -151,10 +152,10 @@ async fn request(socket: &mut WebSocket) -> Result<ChatRequest> {
                 Ok(Message::Binary(_) | Message::Close(_)) | Err(_) => break,
             }
         }
-        Err(Refused::from(Error::BadJson("send one request as text".to_owned())))
+        Err(RequestError::from(Error::BadJson("send one request as text".to_owned())))
     })
     .await
-    .map_err(|_| Refused::SlowBody)??;
+    .map_err(|_| RequestError::SlowBody)??;
     let canonical = sederunt_core::json::canonical(text.as_bytes())?;
     Ok(sederunt_core::strict::read(&canonical)?)
 }

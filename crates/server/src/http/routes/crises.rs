@@ -2,20 +2,20 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::Count;
+use sederunt_api::wire::crisis::{HoldCrises, HoldDone};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::wire::Count;
-use crate::http::wire::crisis::{HoldCrises, HoldDone};
 
-/// Hold crises beyond their time
+/// Exempt crisis records from purging
 ///
-/// Those of one conversation, or of the whole tenant. A hold is never shortened.
+/// The records of one conversation, or of the whole tenant, until a date. A hold is never shortened.
 #[utoipa::path(
     post, path = "/api/crises/hold", operation_id = "hold_crises", tag = "memory", request_body = HoldCrises,
-    responses((status = 200, description = "How many are held", body = HoldDone))
+    responses((status = 200, description = "The number of records that are held", body = HoldDone))
 )]
 pub async fn hold(
     State(app): State<App>,

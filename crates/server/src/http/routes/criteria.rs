@@ -3,17 +3,18 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::definitions::{
+    CriteriaSet, CriteriaSetList, DefinitionAnswer, DefinitionPage, DefinitionsQuery, FacetQuery,
+    NewCriteriaSet, PatchCriteriaSet,
+};
 use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::library::{
-    CriteriaSet, CriteriaSetList, DocsAsked, DocsQuery, Kept, KeptList, NewCriteriaSet, PatchCriteriaSet,
-};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Define a criteria set
 #[utoipa::path(
@@ -24,7 +25,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<definitions::CriteriaSet>>)> {
+) -> Result<(StatusCode, Json<DefinitionAnswer<definitions::CriteriaSet>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
@@ -32,15 +33,16 @@ pub async fn create(
 
 /// List criteria sets
 #[utoipa::path(
-    get, path = "/api/criteria-sets", operation_id = "list_criteria_sets", tag = "library", params(DocsAsked),
+    get, path = "/api/criteria-sets", operation_id = "list_criteria_sets", tag = "library", params(DefinitionsQuery),
     responses((status = 200, description = "A page, newest first", body = CriteriaSetList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<DocsQuery>,
-) -> Result<Json<KeptList<definitions::CriteriaSet>>> {
-    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    Params(query): Params<DefinitionsQuery>,
+) -> Result<Json<DefinitionPage<definitions::CriteriaSet>>> {
+    let FacetQuery { facets, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
 }
 
@@ -53,16 +55,17 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
-) -> Result<Json<Kept<definitions::CriteriaSet>>> {
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
+) -> Result<Json<DefinitionAnswer<definitions::CriteriaSet>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
 
 /// Change a criteria set
 ///
-/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+/// Given fields are replaced, `null` clears a field. Runs that are already started keep the definition they were
+/// started with.
 #[utoipa::path(
     patch, path = "/api/criteria-sets/{id}", operation_id = "patch_criteria_set", tag = "library",
     params(("id" = String, Path, description = "The criteria set")), request_body = PatchCriteriaSet,
@@ -71,9 +74,9 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     text: Text,
-) -> Result<Json<Kept<definitions::CriteriaSet>>> {
+) -> Result<Json<DefinitionAnswer<definitions::CriteriaSet>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     Ok(Json(changed.into()))
 }

@@ -3,18 +3,18 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::definitions::{
+    DefinitionAnswer, DefinitionPage, EntitiesQuery, Entity, EntityList, FacetQuery, NewEntity, PatchEntity,
+};
+use sederunt_api::wire::task::{EntitySessionList, EntitySessionsQuery};
 use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::library::{
-    EntitiesAsked, EntitiesQuery, Entity, EntityList, Kept, KeptList, NewEntity, PatchEntity,
-};
-use crate::http::wire::task::{EntitySessionList, EntitySessionsAsked, EntitySessionsQuery};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Define an entity
 #[utoipa::path(
@@ -25,7 +25,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<definitions::Entity>>)> {
+) -> Result<(StatusCode, Json<DefinitionAnswer<definitions::Entity>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
@@ -33,15 +33,16 @@ pub async fn create(
 
 /// List entities
 #[utoipa::path(
-    get, path = "/api/entities", operation_id = "list_entities", tag = "library", params(EntitiesAsked),
+    get, path = "/api/entities", operation_id = "list_entities", tag = "library", params(EntitiesQuery),
     responses((status = 200, description = "A page, newest first", body = EntityList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(EntitiesQuery(asked)): Asked<EntitiesQuery>,
-) -> Result<Json<KeptList<definitions::Entity>>> {
-    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    Params(query): Params<EntitiesQuery>,
+) -> Result<Json<DefinitionPage<definitions::Entity>>> {
+    let FacetQuery { facets, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
 }
 
@@ -54,16 +55,17 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
-) -> Result<Json<Kept<definitions::Entity>>> {
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
+) -> Result<Json<DefinitionAnswer<definitions::Entity>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
 
 /// Change an entity
 ///
-/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+/// Given fields are replaced, `null` clears a field. Runs that are already started keep the definition they were
+/// started with.
 #[utoipa::path(
     patch, path = "/api/entities/{id}", operation_id = "patch_entity", tag = "library",
     params(("id" = String, Path, description = "The entity")), request_body = PatchEntity,
@@ -72,9 +74,9 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     text: Text,
-) -> Result<Json<Kept<definitions::Entity>>> {
+) -> Result<Json<DefinitionAnswer<definitions::Entity>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     Ok(Json(changed.into()))
 }
@@ -82,16 +84,16 @@ pub async fn patch(
 /// List the sessions that were about an entity
 #[utoipa::path(
     get, path = "/api/entities/{id}/sessions", operation_id = "list_entity_sessions", tag = "library",
-    params(("id" = String, Path, description = "The entity"), EntitySessionsAsked),
+    params(("id" = String, Path, description = "The entity"), EntitySessionsQuery),
     responses((status = 200, description = "A page, newest activity first", body = EntitySessionList))
 )]
 pub async fn sessions(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(asked): Asked<EntitySessionsQuery>,
+    PathName(id): PathName<String>,
+    Params(asked): Params<EntitySessionsQuery>,
 ) -> Result<Json<EntitySessionList>> {
-    let EntitySessionsQuery { parents_only, after, limit } = asked;
-    let page = app.engine.entity_sessions(&caller.actor, &id, parents_only, after, limit).await?;
+    let (parents_only, rows) = (asked.parents_only()?, asked.rows()?);
+    let page = app.engine.entity_sessions(&caller.actor, &id, parents_only, asked.after, rows).await?;
     Ok(Json(page.into()))
 }

@@ -5,6 +5,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::{StatusCode, header};
+use sederunt_api::wire::event::{Append, Appended, EventPage, EventsQuery};
 use sederunt_core::SessionId;
 use sederunt_core::access::{EventView, ReadExtent};
 
@@ -12,25 +13,24 @@ use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::encode;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::event::{Append, Appended, EventPage, EventsAsked, EventsQuery};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 use crate::http::{App, JSON};
 use sederunt_core::strict;
 
 /// Append events
 ///
-/// All of them or none. An event whose `external_event_id` the log already has is not written again:
-/// the first one is returned in its place.
+/// All events or none. An event whose `external_event_id` is already in the log is not written again: the answer has
+/// the first one.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/events", operation_id = "append_events", tag = "events",
     params(("id" = String, Path, description = "The session")), request_body = Append<'_>,
-    responses((status = 201, description = "They stand in the log", body = Appended))
+    responses((status = 201, description = "Appended", body = Appended))
 )]
 pub async fn append(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Text,
 ) -> Result<Response> {
     let wish = strict::read::<Append<'_>>(&input.text)?.into_core();
@@ -54,20 +54,21 @@ pub async fn append(
 
 /// Read events
 ///
-/// A page ends at its limit, at 4 MiB or after 10,000 rows looked at; `next_after` says where to go on.
+/// A page ends at its limit, at 4 MiB, or after 10,000 rows were examined; `next_after` is where the next page
+/// starts.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/events", operation_id = "read_events", tag = "events",
-    params(("id" = String, Path, description = "The session"), EventsAsked),
+    params(("id" = String, Path, description = "The session"), EventsQuery),
     responses((status = 200, description = "A page", body = EventPage))
 )]
 pub async fn read(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(EventsQuery(query)): Asked<EventsQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(query): Params<EventsQuery>,
 ) -> Result<Response> {
     let view = ReadExtent::of(caller.actor.role).events;
-    let page = app.engine.read(&caller.actor, &id, query).await?;
+    let page = app.engine.read(&caller.actor, &id, query.try_into()?).await?;
     let mut out = Vec::with_capacity(512 * (page.events.len() + 1));
     out.extend_from_slice(b"{\"events\":");
     encode::events(&mut out, page.events.iter().filter(|event| view.shows(event)), view);

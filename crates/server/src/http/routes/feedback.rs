@@ -2,29 +2,29 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::Nothing;
+use sederunt_api::wire::feedback::{
+    AppendFeedback, CaptureDone, CaptureRequest, FailureList, FailuresQuery, FeedbackAppended,
+    FeedbackFinalized, FeedbackOpened, FeedbackSession, FeedbackSessionList, FeedbackSessionsQuery,
+    FeedbackStats, Markdown, OpenFeedback, SummaryQuery,
+};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::Nothing;
-use crate::http::wire::feedback::{
-    AppendFeedback, CaptureDone, CaptureRequest, FailureList, FailurePage, FailurePageAsked,
-    FeedbackAppended, FeedbackFinalized, FeedbackOpened, FeedbackPage, FeedbackPageAsked, FeedbackSession,
-    FeedbackSessionList, FeedbackStats, Markdown, OpenFeedback, SummaryAsked, SummaryQuery,
-};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Give feedback
 ///
-/// A thumb with a few words about the work of an agent. What says too little to learn from is kept as a thumb and asked
-/// back about; what carries a secret is refused with nothing kept. Otherwise a feedback session is opened for what else
-/// there is to say, and what it teaches is known when that is finalized.
+/// A thumb up or down with words about an agent's work. If the words say too little, the server keeps the thumb and
+/// answers with a question (`clarification_required`). If they contain a secret, it keeps nothing (`blocked`).
+/// Otherwise it opens a feedback session for further messages, and draws the lesson when that is finalized.
 #[utoipa::path(
     post, path = "/api/feedback", operation_id = "capture_feedback", tag = "feedback",
     request_body = CaptureRequest,
-    responses((status = 200, description = "What came of it", body = CaptureDone))
+    responses((status = 200, description = "The outcome", body = CaptureDone))
 )]
 pub async fn capture(
     State(app): State<App>,
@@ -35,7 +35,7 @@ pub async fn capture(
     Ok(Json(app.engine.capture_feedback(&caller.actor, wish, input.key).await?.into()))
 }
 
-/// Ask what the thumbs add up to
+/// Read the statistics of feedback
 #[utoipa::path(
     get, path = "/api/feedback/stats", operation_id = "feedback_stats", tag = "feedback",
     responses((status = 200, description = "The figures", body = FeedbackStats))
@@ -43,47 +43,51 @@ pub async fn capture(
 pub async fn stats(
     State(app): State<App>,
     caller: Caller,
-    Asked(()): Asked<()>,
+    Params(()): Params<()>,
 ) -> Result<Json<FeedbackStats>> {
     Ok(Json(app.engine.feedback_stats(&caller.actor).await?.into()))
 }
 
-/// Read the newest thumbs as a page
+/// Read the newest feedback as Markdown
 #[utoipa::path(
-    get, path = "/api/feedback/summary", operation_id = "feedback_summary", tag = "feedback", params(SummaryAsked),
+    get, path = "/api/feedback/summary", operation_id = "feedback_summary", tag = "feedback", params(SummaryQuery),
     responses((status = 200, description = "Markdown", body = Markdown))
 )]
 pub async fn summary(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<SummaryQuery>,
+    Params(asked): Params<SummaryQuery>,
 ) -> Result<Json<Markdown>> {
-    let markdown = app.engine.feedback_summary(&caller.actor, asked.recent).await?;
+    let markdown = app
+        .engine
+        .feedback_summary(&caller.actor, usize::try_from(asked.recent).unwrap_or(usize::MAX))
+        .await?;
     Ok(Json(Markdown { markdown }))
 }
 
-/// List what failed runs have left
+/// List failures
 ///
-/// Every run of a task that fails leaves a record: by what, and where its log says so. Owners see all; others name a
-/// session or a task, and see those of sessions that they may read.
+/// The server records every failed run of a task: the code of the failure, and the event of the log that says why.
+/// Owners see all records; other callers name a session or a task, and see the records of sessions that they may
+/// read.
 #[utoipa::path(
     get, path = "/api/feedback/failures", operation_id = "list_failures", tag = "feedback",
-    params(FailurePageAsked),
+    params(FailuresQuery),
     responses((status = 200, description = "A page, newest first", body = FailureList))
 )]
 pub async fn failures(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<FailurePage>,
+    Params(asked): Params<FailuresQuery>,
 ) -> Result<Json<FailureList>> {
-    let FailurePage { task, session, after, limit } = asked;
+    let FailuresQuery { task, session, after, limit } = asked;
     let page = app.engine.failures(&caller.actor, task.as_deref(), session, after, limit).await?;
     Ok(Json(page.into()))
 }
 
 /// Open a feedback session
 ///
-/// On a feedback that was given before, with its own signal.
+/// For an earlier feedback event, with the signal of that event.
 #[utoipa::path(
     post, path = "/api/feedback/sessions", operation_id = "open_feedback_session", tag = "feedback",
     request_body = OpenFeedback,
@@ -111,15 +115,18 @@ pub async fn open(
 /// List feedback sessions
 #[utoipa::path(
     get, path = "/api/feedback/sessions", operation_id = "list_feedback_sessions", tag = "feedback",
-    params(FeedbackPageAsked),
+    params(FeedbackSessionsQuery),
     responses((status = 200, description = "A page, newest first", body = FeedbackSessionList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<FeedbackPage>,
+    Params(asked): Params<FeedbackSessionsQuery>,
 ) -> Result<Json<FeedbackSessionList>> {
-    let page = app.engine.feedback_sessions(&caller.actor, asked.state, asked.after, asked.limit).await?;
+    let page = app
+        .engine
+        .feedback_sessions(&caller.actor, asked.state.map(Into::into), asked.after, asked.limit)
+        .await?;
     Ok(Json(page.into()))
 }
 
@@ -132,24 +139,25 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
 ) -> Result<Json<FeedbackSession>> {
     Ok(Json(app.engine.feedback_session(&caller.actor, &id).await?.into()))
 }
 
 /// Add to a feedback session
 ///
-/// What cannot be added is a result and no error: see `status`. Each message puts the end off.
+/// A message that cannot be added is not an error: `status` says why. Each message restarts the minute after which
+/// the session is finalized.
 #[utoipa::path(
     post, path = "/api/feedback/sessions/{id}/append", operation_id = "append_feedback_context", tag = "feedback",
     params(("id" = String, Path, description = "The feedback session")), request_body = AppendFeedback,
-    responses((status = 200, description = "What came of it", body = FeedbackAppended))
+    responses((status = 200, description = "The outcome", body = FeedbackAppended))
 )]
 pub async fn append(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<AppendFeedback>,
 ) -> Result<Json<FeedbackAppended>> {
     let role = input.body.role.map_or(sederunt_core::feedback::capture::Speaker::User, Into::into);
@@ -159,17 +167,17 @@ pub async fn append(
 
 /// Finalize a feedback session
 ///
-/// Draws the lesson. Silence does the same after a minute.
+/// The server draws the lesson. It does so by itself after a minute without a message.
 #[utoipa::path(
     post, path = "/api/feedback/sessions/{id}/finalize", operation_id = "finalize_feedback_session",
     tag = "feedback", params(("id" = String, Path, description = "The feedback session")),
     request_body = Option<Nothing>,
-    responses((status = 200, description = "What came of it", body = FeedbackFinalized))
+    responses((status = 200, description = "The outcome", body = FeedbackFinalized))
 )]
 pub async fn finalize(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     _input: Input<Nothing>,
 ) -> Result<Json<FeedbackFinalized>> {
     let done = app.conversations()?.lesson_writer().finalize(&caller.actor, &id).await?;

@@ -3,19 +3,19 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::people::{CreatedKey, KeyList, NewKey};
 use sederunt_core::CredentialId;
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::people::{CreatedKey, KeyList, NewKey};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Make a key
 ///
-/// The secret is in the answer, and nowhere else: only its hash is kept.
+/// The answer is the only place where the secret appears: the server stores its hash.
 #[utoipa::path(
     post, path = "/api/keys", operation_id = "create_key", tag = "people", request_body = NewKey,
     responses((status = 201, description = "Made", body = CreatedKey))
@@ -34,7 +34,7 @@ pub async fn create(
     get, path = "/api/keys", operation_id = "list_keys", tag = "people",
     responses((status = 200, description = "All keys of the tenant", body = KeyList))
 )]
-pub async fn list(State(app): State<App>, caller: Caller, Asked(()): Asked<()>) -> Result<Json<KeyList>> {
+pub async fn list(State(app): State<App>, caller: Caller, Params(()): Params<()>) -> Result<Json<KeyList>> {
     let keys = app.engine.keys(&caller.actor).await?;
     Ok(Json(KeyList { items: keys.into_iter().map(Into::into).collect(), next_cursor: None }))
 }
@@ -50,8 +50,8 @@ pub async fn list(State(app): State<App>, caller: Caller, Asked(()): Asked<()>) 
 pub async fn revoke(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<CredentialId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<CredentialId>,
+    Params(()): Params<()>,
 ) -> Result<StatusCode> {
     app.engine.revoke_key(&caller.actor, &id).await?;
     Ok(StatusCode::NO_CONTENT)

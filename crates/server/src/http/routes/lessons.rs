@@ -2,80 +2,81 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::feedback::Markdown;
+use sederunt_api::wire::lesson::{
+    AboutQuery, Lesson, LessonList, LessonsQuery, PatchLesson, PreventionRules, RulesQuery,
+};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::feedback::Markdown;
-use crate::http::wire::lesson::{
-    AboutAsked, AboutQuery, Lesson, LessonList, LessonsAsked, LessonsQuery, PatchLesson, PreventionRules,
-    RulesAsked, RulesQuery,
-};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// List or search lessons
 ///
-/// Owners and workers see those of the tenant; members and guests those that came from their own feedback or came up in
-/// a session that they take part in.
+/// Owners and workers see all lessons of the tenant. Members and guests see lessons that came from their own feedback
+/// or from a session in which they take part.
 #[utoipa::path(
-    get, path = "/api/lessons", operation_id = "list_lessons", tag = "feedback", params(LessonsAsked),
-    responses((status = 200, description = "A page: the best fits, or the newest, first", body = LessonList))
+    get, path = "/api/lessons", operation_id = "list_lessons", tag = "feedback", params(LessonsQuery),
+    responses((status = 200, description = "A page, best match or newest first", body = LessonList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(LessonsQuery(search)): Asked<LessonsQuery>,
+    Params(query): Params<LessonsQuery>,
 ) -> Result<Json<LessonList>> {
-    Ok(Json(app.engine.search_lessons(&caller.actor, search).await?.into()))
+    Ok(Json(app.engine.search_lessons(&caller.actor, query.try_into()?).await?.into()))
 }
 
-/// Be told the lessons for what is about to be done
+/// Retrieve the lessons for a piece of work
 ///
-/// They count as shown.
+/// The lessons count as shown.
 #[utoipa::path(
-    get, path = "/api/lessons/retrieve", operation_id = "retrieve_lessons", tag = "feedback", params(AboutAsked),
+    get, path = "/api/lessons/retrieve", operation_id = "retrieve_lessons", tag = "feedback", params(AboutQuery),
     responses((status = 200, description = "The best first", body = LessonList))
 )]
 pub async fn retrieve(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<AboutQuery>,
+    Params(query): Params<AboutQuery>,
 ) -> Result<Json<LessonList>> {
-    let found = app.engine.retrieve_lessons(&caller.actor, &asked.about, asked.limit).await?;
+    let (about, limit) = query.checked()?;
+    let found = app.engine.retrieve_lessons(&caller.actor, &about, limit).await?;
     Ok(Json(LessonList { items: found.into_iter().map(Into::into).collect(), next_cursor: None }))
 }
 
-/// Be told what is known about something
+/// Recall lessons and rules as Markdown
 ///
-/// The lessons for it and the rules, as a page of Markdown; they count as shown.
+/// The lessons that match the words, and the prevention rules. The lessons count as shown.
 #[utoipa::path(
-    get, path = "/api/lessons/recall", operation_id = "recall_lessons", tag = "feedback", params(AboutAsked),
+    get, path = "/api/lessons/recall", operation_id = "recall_lessons", tag = "feedback", params(AboutQuery),
     responses((status = 200, description = "Markdown", body = Markdown))
 )]
 pub async fn recall(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<AboutQuery>,
+    Params(query): Params<AboutQuery>,
 ) -> Result<Json<Markdown>> {
-    let markdown = app.engine.recall_lessons(&caller.actor, &asked.about, asked.limit).await?;
+    let (about, limit) = query.checked()?;
+    let markdown = app.engine.recall_lessons(&caller.actor, &about, limit).await?;
     Ok(Json(Markdown { markdown }))
 }
 
 /// List prevention rules
 ///
-/// What came up in three feedbacks or more and is to be kept from happening; each fades with its lesson.
+/// Lessons that came up in three or more feedback events. A rule loses weight with its lesson.
 #[utoipa::path(
-    get, path = "/api/lessons/rules", operation_id = "prevention_rules", tag = "feedback", params(RulesAsked),
+    get, path = "/api/lessons/rules", operation_id = "prevention_rules", tag = "feedback", params(RulesQuery),
     responses((status = 200, description = "The weightiest first", body = PreventionRules))
 )]
 pub async fn rules(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<RulesQuery>,
+    Params(query): Params<RulesQuery>,
 ) -> Result<Json<PreventionRules>> {
-    Ok(Json(app.engine.prevention_rules(&caller.actor, asked.min_occurrences).await?.into()))
+    Ok(Json(app.engine.prevention_rules(&caller.actor, query.checked()?).await?.into()))
 }
 
 /// Read a lesson
@@ -87,15 +88,16 @@ pub async fn rules(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
 ) -> Result<Json<Lesson>> {
     Ok(Json(app.engine.lesson(&caller.actor, &id).await?.into()))
 }
 
 /// Accept, reword or retire a lesson
 ///
-/// An accepted one does not fade; a retired one is given to nobody and does not come back by itself.
+/// An accepted lesson does not lose confidence over time. A retired lesson is shown to no agent, and new feedback
+/// does not bring it back.
 #[utoipa::path(
     patch, path = "/api/lessons/{id}", operation_id = "patch_lesson", tag = "feedback",
     params(("id" = String, Path, description = "The lesson")), request_body = PatchLesson,
@@ -104,7 +106,7 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<PatchLesson>,
 ) -> Result<Json<Lesson>> {
     Ok(Json(app.engine.change_lesson(&caller.actor, &id, input.body.into()).await?.into()))

@@ -3,54 +3,38 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::talk::{
+    AtSequenceQuery, CheckpointDone, CheckpointRequest, MessageDone, MessageRequest, Replay, WaitQuery,
+};
+use sederunt_api::wire::{Count, Raw};
 use sederunt_core::engine::Post;
 use sederunt_core::{Error, SessionId};
-use utoipa::IntoParams;
 
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::body::{Input, InputAsked};
+use crate::http::body::{Input, InputWithParams};
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::{Ask, Asked, Pairs};
-use crate::http::wire::talk::{CheckpointDone, CheckpointRequest, MessageDone, MessageRequest, Replay};
-use crate::http::wire::{Count, Raw};
-
-/// Whether to wait.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `Wait` is what is read")]
-pub struct WaitAsked {
-    /// Answer with the reply, not before it is there.
-    wait: Option<bool>,
-}
-
-#[derive(Debug)]
-pub struct Wait(bool);
-
-impl Ask for Wait {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self(pairs.flag(&["wait"])?.unwrap_or(false)))
-    }
-}
+use crate::http::from_agents::chat_response;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Post a message
 ///
-/// Into a conversation: its turn starts, or waits for the one that runs, as `on_busy` says. With
-/// `append_only` it is kept and shown, and nobody answers.
+/// Appends a message to a conversation and starts a turn. If a turn is running, `on_busy` says what happens. With
+/// `append_only` no turn starts.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/messages", operation_id = "post_message", tag = "talk",
-    params(("id" = String, Path, description = "The session"), WaitAsked), request_body = MessageRequest,
+    params(("id" = String, Path, description = "The session"), WaitQuery), request_body = MessageRequest,
     responses(
-        (status = 202, description = "Kept; the answer comes through the log", body = MessageDone),
-        (status = 200, description = "Kept, and answered where that was waited for", body = MessageDone)
+        (status = 202, description = "Appended; the reply comes through the log", body = MessageDone),
+        (status = 200, description = "Appended; with `wait`, the reply is in the answer", body = MessageDone)
     )
 )]
 pub async fn post(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    input: InputAsked<MessageRequest, Wait>,
+    PathName(id): PathName<SessionId>,
+    input: InputWithParams<MessageRequest, WaitQuery>,
 ) -> Result<(StatusCode, Json<MessageDone>)> {
     let content = input.body.content()?;
     let done = |sequence: u64, triggered| MessageDone {
@@ -72,26 +56,26 @@ pub async fn post(
     };
     let taken = app.conversations()?.post(&caller.actor, &id, wish, input.key).await?;
     let mut answer = done(taken.message.sequence, true);
-    if !input.asked.0 {
+    if !input.asked.wait {
         return Ok((StatusCode::ACCEPTED, Json(answer)));
     }
-    answer.reply = Some(app.conversations()?.reply_to(&caller.actor, taken).await?.try_into()?);
+    answer.reply = Some(chat_response(app.conversations()?.reply_to(&caller.actor, taken).await?)?);
     Ok((StatusCode::OK, Json(answer)))
 }
 
-/// Look back over a session
+/// Extract memories from a session
 ///
-/// What was said since the last time is read for what is worth remembering, and the session gets a
-/// description unless a person wrote one. Nothing new: nothing is done.
+/// The server reads the messages since the last checkpoint, stores what is worth remembering, and writes the
+/// session's description unless a person wrote one. Without new messages it does nothing.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/checkpoint", operation_id = "checkpoint", tag = "talk",
     params(("id" = String, Path, description = "The session")), request_body = Option<CheckpointRequest>,
-    responses((status = 200, description = "What it came to", body = CheckpointDone))
+    responses((status = 200, description = "The outcome", body = CheckpointDone))
 )]
 pub async fn checkpoint(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<CheckpointRequest>,
 ) -> Result<Json<CheckpointDone>> {
     if input.body.reason.as_deref().is_some_and(|reason| reason != "manual") {
@@ -105,41 +89,23 @@ pub async fn checkpoint(
     }))
 }
 
-/// How far to read.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `UpTo` is what is read")]
-pub struct UpToAsked {
-    /// The state after this sequence; the newest otherwise.
-    at_sequence: Option<i64>,
-}
-
-#[derive(Debug)]
-pub struct UpTo(pub Option<u64>);
-
-impl Ask for UpTo {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self(pairs.number(&["at_sequence", "atSequence"])?))
-    }
-}
-
-/// Read a conversation's state from its log
+/// Rebuild a conversation's state from its log
 ///
-/// At any sequence. For the newest one the answer says whether the kept state is the same.
+/// At any sequence. For the newest one, `matches` says whether the stored state is the same.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/replay", operation_id = "replay", tag = "talk",
-    params(("id" = String, Path, description = "The session"), UpToAsked),
+    params(("id" = String, Path, description = "The session"), AtSequenceQuery),
     responses((status = 200, description = "The state", body = Replay))
 )]
 pub async fn replay(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(UpTo(at)): Asked<UpTo>,
+    PathName(id): PathName<SessionId>,
+    Params(query): Params<AtSequenceQuery>,
 ) -> Result<Json<Replay>> {
     let standing = app.engine.standing(&caller.actor, &id).await?;
     let last = standing.session.head.last_sequence;
-    let sequence = at.unwrap_or(last).min(last);
+    let sequence = query.at_sequence.unwrap_or(last).min(last);
     let state = app.engine.state_at(&caller.actor, &id, sequence).await?;
     let matches = (sequence == last).then(|| state == standing.talk.state);
     let state = Raw(sederunt_core::json::Json::of(&state)?);

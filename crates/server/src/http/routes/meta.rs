@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::http::auth::Caller;
 use crate::http::error::Result;
-use crate::http::query::Asked;
+use crate::http::query::Params;
 use crate::http::{App, JSON, page, spec};
 use crate::metrics;
 
@@ -26,34 +26,34 @@ fn healthy() -> Json<Health> {
     Json(Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
-/// Whether the process lives
+/// Check that the process is alive
 #[utoipa::path(
     get, path = "/healthz", operation_id = "health", tag = "server", security(()),
-    responses((status = 200, description = "It does", body = Health))
+    responses((status = 200, description = "Alive", body = Health))
 )]
-pub async fn health(Asked(()): Asked<()>) -> Json<Health> {
+pub async fn health(Params(()): Params<()>) -> Json<Health> {
     healthy()
 }
 
-/// Whether the server can work: the store answers
+/// Check that the store answers
 #[utoipa::path(
     get, path = "/readyz", operation_id = "ready", tag = "server", security(()),
-    responses((status = 200, description = "It can", body = Health))
+    responses((status = 200, description = "Ready", body = Health))
 )]
-pub async fn ready(State(app): State<App>, Asked(()): Asked<()>) -> Result<Json<Health>> {
+pub async fn ready(State(app): State<App>, Params(()): Params<()>) -> Result<Json<Health>> {
     app.engine.ready().await?;
     Ok(healthy())
 }
 
-/// Figures for Prometheus
+/// Read metrics
 ///
-/// With authentication they are the operator's: they count over all tenants.
+/// With authentication only the operator may read them: they count over all tenants.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics", tag = "server",
     responses((status = 200, description = "In Prometheus' text format", body = String,
         content_type = "text/plain; version=0.0.4; charset=utf-8"))
 )]
-pub async fn figures(State(app): State<App>, caller: Caller, Asked(()): Asked<()>) -> Result<Response> {
+pub async fn figures(State(app): State<App>, caller: Caller, Params(()): Params<()>) -> Result<Response> {
     if app.local.is_none() && !caller.is_operator {
         return Err(Error::denied("only the operator of this installation may do this").into());
     }
@@ -66,23 +66,23 @@ pub async fn figures(State(app): State<App>, caller: Caller, Asked(()): Asked<()
     Ok(response)
 }
 
-/// This document
+/// Read this document
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "openapi", tag = "server", security(()),
-    responses((status = 200, description = "The contract", body = Object))
+    responses((status = 200, description = "The OpenAPI document", body = Object))
 )]
-pub async fn document(Asked(()): Asked<()>) -> Response {
+pub async fn document(Params(()): Params<()>) -> Response {
     let mut response = spec::document().into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     response
 }
 
-/// A page that says what runs here
+/// Read the home page
 #[utoipa::path(
     get, path = "/", operation_id = "home", tag = "server", security(()),
-    responses((status = 200, description = "For people", body = String, content_type = "text/html; charset=utf-8"))
+    responses((status = 200, description = "An HTML page for people", body = String, content_type = "text/html; charset=utf-8"))
 )]
-pub async fn home(State(app): State<App>, Asked(()): Asked<()>) -> Response {
+pub async fn home(State(app): State<App>, Params(()): Params<()>) -> Response {
     let mut response = Html(page::home(&app.about)).into_response();
     let headers = response.headers_mut();
     let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; \

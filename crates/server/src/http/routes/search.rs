@@ -2,25 +2,25 @@
 
 use axum::Json;
 use axum::extract::State;
+use sederunt_api::wire::search::{Hits, SearchQuery};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
-use crate::http::query::Asked;
-use crate::http::wire::search::{Hits, SearchAsked, SearchQuery};
+use crate::http::query::Params;
 
 /// Search
 ///
-/// Messages, titles and descriptions that contain all the words, newest first; and, with the first page, what the
-/// caller's own memory holds about them.
+/// Messages, titles and descriptions that contain all the words, newest first. The first page also has matches in the
+/// caller's own memory.
 #[utoipa::path(
-    get, path = "/api/search", operation_id = "search", tag = "sessions", params(SearchAsked),
+    get, path = "/api/search", operation_id = "search", tag = "sessions", params(SearchQuery),
     responses((status = 200, description = "A page of hits", body = Hits))
 )]
 pub async fn search(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<SearchQuery>,
+    Params(asked): Params<SearchQuery>,
 ) -> Result<Json<Hits>> {
     let mut hits: Hits = app.engine.search(&caller.actor, &asked.q, asked.after, asked.limit).await?.into();
     if asked.after.is_none() {

@@ -7,36 +7,35 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
+use sederunt_api::wire::Nothing;
+use sederunt_api::wire::session::{
+    DeleteQuery, ExportQuery, Fork, OpenSession, PageQuery, PatchSession, Session, SessionList, SessionView,
+    SessionsQuery, ShareQuery, Transition,
+};
+use sederunt_api::wire::state::StateView;
 use sederunt_core::access::ReadExtent;
 use sederunt_core::event::EventQuery;
 use sederunt_core::session::export::{ExportExtent, ExportFormat, ExportWriter};
 use sederunt_core::{Error, SessionId, limits};
-use utoipa::IntoParams;
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::{Ask, Asked, Pairs};
-use crate::http::wire::Nothing;
-use crate::http::wire::session::{
-    Fork, OpenSession, PageAsked, PageQuery, PatchSession, Session, SessionList, SessionView, SessionsAsked,
-    SessionsQuery, Transition,
-};
-use crate::http::wire::state::StateView;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Open a session
 ///
-/// Makes a session, or opens the one that has this id: it shows in lists again, its scalar metadata
-/// is merged, everything else of it stays.
+/// Creates a session, or opens the existing one with this id: lists show it again and its scalar metadata is merged;
+/// its other fields stay.
 #[utoipa::path(
     post, path = "/api/sessions", operation_id = "open_session", tag = "sessions", request_body = OpenSession,
     responses(
         (status = 201, description = "Made", body = Session),
-        (status = 200, description = "It was there already", body = Session),
-        (status = 404, description = "The id is taken by a session that is not yours to see",
-            body = crate::http::wire::error::Envelope)
+        (status = 200, description = "The session existed", body = Session),
+        (status = 404, description = "A session that the caller may not see has this id",
+            body = sederunt_api::wire::error::Envelope)
     )
 )]
 pub async fn open(
@@ -51,32 +50,32 @@ pub async fn open(
 
 /// List sessions
 ///
-/// Newest activity first. Callers who are no owners see the sessions that they take part in.
+/// Newest activity first. Callers who are not owners see the sessions in which they take part.
 #[utoipa::path(
-    get, path = "/api/sessions", operation_id = "list_sessions", tag = "sessions", params(SessionsAsked),
+    get, path = "/api/sessions", operation_id = "list_sessions", tag = "sessions", params(SessionsQuery),
     responses((status = 200, description = "A page", body = SessionList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(SessionsQuery(query)): Asked<SessionsQuery>,
+    Params(query): Params<SessionsQuery>,
 ) -> Result<Json<SessionList>> {
-    Ok(Json(app.engine.sessions(&caller.actor, query).await?.into()))
+    Ok(Json(app.engine.sessions(&caller.actor, query.try_into()?).await?.into()))
 }
 
 /// Read a session
 ///
-/// A share link shows its title, status and result alone.
+/// Through a share link: only its title, status and result.
 #[utoipa::path(
     get, path = "/api/sessions/{id}", operation_id = "get_session", tag = "sessions",
-    params(("id" = String, Path, description = "The session"), ShareAsked),
+    params(("id" = String, Path, description = "The session"), ShareQuery),
     responses((status = 200, description = "The session", body = SessionView))
 )]
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<SessionId>,
+    Params(()): Params<()>,
 ) -> Result<Json<SessionView>> {
     let session = app.engine.session(&caller.actor, &id).await?;
     Ok(Json(match ReadExtent::of(caller.actor.role).whole_row {
@@ -85,20 +84,20 @@ pub async fn get(
     }))
 }
 
-/// Read where a session stands
+/// Read the state of a session
 ///
-/// Its status, counts, open turn and claim, from its row alone: what to ask for while waiting, at the
-/// same cost however long the log is. A share link shows its status and last sequence.
+/// Its status, counts, open turn and claim. The server reads one row, so polling costs the same for a log of any
+/// length. Through a share link: only its status and last sequence.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/state", operation_id = "get_session_state", tag = "sessions",
-    params(("id" = String, Path, description = "The session"), ShareAsked),
-    responses((status = 200, description = "Where it stands", body = StateView))
+    params(("id" = String, Path, description = "The session"), ShareQuery),
+    responses((status = 200, description = "Its status", body = StateView))
 )]
 pub async fn state(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<SessionId>,
+    Params(()): Params<()>,
 ) -> Result<Json<StateView>> {
     let state = app.engine.state(&caller.actor, &id).await?;
     Ok(Json(match ReadExtent::of(caller.actor.role).whole_row {
@@ -107,18 +106,10 @@ pub async fn state(
     }))
 }
 
-/// A share link's token, instead of a key.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; the gate reads it")]
-pub struct ShareAsked {
-    share: Option<String>,
-}
-
 /// Change a session
 ///
-/// Adding participants to a conversation whose open sitting uses one person's memory ends that sitting first: what it
-/// leaves stays that person's.
+/// If participants are added to a conversation whose open sitting uses one person's memory, the server ends that
+/// sitting first: its memories stay that person's.
 #[utoipa::path(
     patch, path = "/api/sessions/{id}", operation_id = "patch_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = PatchSession,
@@ -127,7 +118,7 @@ pub struct ShareAsked {
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<PatchSession>,
 ) -> Result<Json<Session>> {
     Ok(Json(app.conversations()?.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
@@ -135,18 +126,18 @@ pub async fn patch(
 
 /// Delete a session
 ///
-/// With its log. Sessions that run or wait for a decision stay: stop them first. A group's session is 409
-/// `group_session`, unless an owner asks for it with `force=true`.
+/// Deletes the session and its log. A session that runs or waits for a decision must be stopped first (409
+/// `session_running`). A group's session is 409 `group_session`, unless an owner sends `force=true`.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", operation_id = "delete_session", tag = "sessions",
-    params(("id" = String, Path, description = "The session"), DeleteAsked),
-    responses((status = 204, description = "Gone"))
+    params(("id" = String, Path, description = "The session"), DeleteQuery),
+    responses((status = 204, description = "Deleted"))
 )]
 pub async fn delete(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(DeleteQuery { force }): Asked<DeleteQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(DeleteQuery { force }): Params<DeleteQuery>,
 ) -> Result<StatusCode> {
     match force {
         true => app.engine.delete_by_force(&caller.actor, &id).await?,
@@ -155,31 +146,10 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// How to delete.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `DeleteQuery` is what is read")]
-pub struct DeleteAsked {
-    /// For owners: also a group's session.
-    #[param(default = false)]
-    force: Option<bool>,
-}
-
-#[derive(Debug)]
-pub struct DeleteQuery {
-    force: bool,
-}
-
-impl Ask for DeleteQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { force: pairs.flag(&["force"])?.unwrap_or(false) })
-    }
-}
-
 /// Move a session to another status
 ///
-/// Only: start a draft, cancel or abandon, expire, and an external session between `idle` and
-/// `running`. Everything else happens through claims, answers and decisions.
+/// Allowed: start a draft, cancel, abandon or expire a session, and move an external session between `idle` and
+/// `running`. All other changes of status come from claims, answers and decisions.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/transition", operation_id = "transition_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Transition,
@@ -188,13 +158,13 @@ impl Ask for DeleteQuery {
 pub async fn transition(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Transition>,
 ) -> Result<Json<Session>> {
     Ok(Json(app.engine.transition(&caller.actor, &id, input.body.into(), input.key).await?.into()))
 }
 
-/// Do the work of a failed session again, in a new one
+/// Retry a failed session in a new session
 #[utoipa::path(
     post, path = "/api/sessions/{id}/retry", operation_id = "retry_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
@@ -203,7 +173,7 @@ pub async fn transition(
 pub async fn retry(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Nothing>,
 ) -> Result<(StatusCode, Json<Session>)> {
     let session = app.engine.retry(&caller.actor, &id, input.key).await?;
@@ -212,16 +182,16 @@ pub async fn retry(
 
 /// Ask a session to stop
 ///
-/// Its worker learns by its next heartbeat or append. What nobody works on ends at once.
+/// The worker learns of it in the answer to its next heartbeat or append. A session without a worker ends at once.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/stop", operation_id = "stop_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
-    responses((status = 200, description = "Asked", body = Session))
+    responses((status = 200, description = "Requested", body = Session))
 )]
 pub async fn stop(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Nothing>,
 ) -> Result<Json<Session>> {
     let session = app.engine.stop(&caller.actor, &id, input.key).await?;
@@ -231,7 +201,7 @@ pub async fn stop(
 
 /// Fork a session
 ///
-/// A new session with the same log up to a sequence, and its own from there.
+/// Creates a session whose log begins with this session's events up to a sequence.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/fork", operation_id = "fork_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Fork,
@@ -240,77 +210,36 @@ pub async fn stop(
 pub async fn fork(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<Fork>,
 ) -> Result<(StatusCode, Json<Session>)> {
     let session = app.engine.fork(&caller.actor, &id, input.body.at_sequence.0, input.key).await?;
     Ok((StatusCode::CREATED, Json(session.into())))
 }
 
-/// List the sessions that a session brought forth
+/// List the children of a session
 #[utoipa::path(
     get, path = "/api/sessions/{id}/children", operation_id = "list_children", tag = "sessions",
-    params(("id" = String, Path, description = "The session"), PageAsked),
+    params(("id" = String, Path, description = "The session"), PageQuery),
     responses((status = 200, description = "A page", body = SessionList))
 )]
 pub async fn children(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(page): Asked<PageQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(page): Params<PageQuery>,
 ) -> Result<Json<SessionList>> {
     Ok(Json(app.engine.children(&caller.actor, &id, page.limit, page.after).await?.into()))
 }
 
-/// The format of an export, and how much of the log it holds.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `ExportQuery` is what is read")]
-pub struct ExportAsked {
-    #[param(inline)]
-    format: Option<FormatWord>,
-    /// The whole log, not only what was said. JSON always holds it.
-    all: Option<bool>,
-}
-
-#[derive(Debug, utoipa::ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "stands in the document only")]
-enum FormatWord {
-    Md,
-    Json,
-    Txt,
-}
-
-#[derive(Debug)]
-pub struct ExportQuery {
-    format: ExportFormat,
-    extent: ExportExtent,
-}
-
-impl Ask for ExportQuery {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self {
-            format: pairs
-                .text(&["format"])?
-                .as_deref()
-                .map_or(Ok(ExportFormat::Markdown), ExportFormat::parse)?,
-            extent: match pairs.flag(&["all"])? {
-                Some(true) => ExportExtent::Everything,
-                Some(false) | None => ExportExtent::Messages,
-            },
-        })
-    }
-}
-
 /// Export a session
 ///
-/// What was said in it, for people to read: Markdown (with what tools answered, in short) or plain text. With
-/// `all=true` the whole log; JSON always holds the row and the whole log.
+/// The messages as Markdown (with short tool results) or plain text, for people to read. With `all=true` the whole
+/// log. JSON always has the session and the whole log.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/export", operation_id = "export_session", tag = "sessions",
-    params(("id" = String, Path, description = "The session"), ExportAsked),
-    responses((status = 200, description = "The session on paper", content(
+    params(("id" = String, Path, description = "The session"), ExportQuery),
+    responses((status = 200, description = "The export", content(
         (String = "text/markdown; charset=utf-8"), (String = "text/plain; charset=utf-8"),
         (Object = "application/json"),
     )))
@@ -318,9 +247,11 @@ impl Ask for ExportQuery {
 pub async fn export(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(ExportQuery { format, extent }): Asked<ExportQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(query): Params<ExportQuery>,
 ) -> Result<Response> {
+    let format = query.format.map_or(ExportFormat::Markdown, Into::into);
+    let extent = if query.all { ExportExtent::Everything } else { ExportExtent::Messages };
     let session = app.engine.export(&caller.actor, &id).await?;
     let last = session.head.last_sequence;
     // Page by page: a long log is never whole in memory. Events that are appended meanwhile are left out.

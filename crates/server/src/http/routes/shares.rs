@@ -5,15 +5,15 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::people::{Share, ShareRequest};
 use sederunt_core::SessionId;
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::people::{Share, ShareRequest};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Share a session
 ///
@@ -26,7 +26,7 @@ use crate::http::wire::people::{Share, ShareRequest};
 pub async fn create(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<ShareRequest>,
 ) -> Result<(StatusCode, Json<Share>)> {
     let life = Duration::from_secs(input.body.expires_in);
@@ -36,7 +36,7 @@ pub async fn create(
 
 /// Revoke a share link
 ///
-/// Streams through it end within five seconds.
+/// Its streams end within five seconds.
 #[utoipa::path(
     delete, path = "/api/shares/{id}", operation_id = "revoke_share", tag = "sessions",
     params(("id" = String, Path, description = "The link's id, not its token")),
@@ -45,8 +45,8 @@ pub async fn create(
 pub async fn revoke(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
 ) -> Result<StatusCode> {
     app.engine.revoke_share(&caller.actor, &id).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -3,37 +3,37 @@
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
+use sederunt_api::wire::event::StreamQuery;
+use sederunt_api::wire::search::{HintsQuery, Topics};
 use sederunt_core::{Error, SessionId};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
 use crate::http::lease::Leased;
-use crate::http::path::At;
-use crate::http::query::Asked;
+use crate::http::path::PathName;
+use crate::http::query::Params;
 use crate::http::sse;
-use crate::http::wire::event::{StreamAsked, StreamQuery};
-use crate::http::wire::search::{HintsAsked, HintsQuery};
 
 /// Follow a log
 ///
 /// Server-sent events: `id: <sequence>` with `data: <Event>` for every event after the cursor;
-/// `event: ready` when the backlog is through; `event: delta` with `{text, offset}` of a reply that is
+/// `event: ready` after the last event of the backlog; `event: delta` with `{text, offset}` of a reply that is
 /// still being written; `event: gap` with `{first}` where rows were removed; comments as signs of life.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/stream", operation_id = "stream_session", tag = "events",
     params(
-        ("id" = String, Path, description = "The session"), StreamAsked,
+        ("id" = String, Path, description = "The session"), StreamQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The last sequence seen", pattern = "^[0-9]{1,18}$")
     ),
-    responses((status = 200, description = "Until either side ends it", body = String,
+    responses((status = 200, description = "The stream, until either side closes it", body = String,
         content_type = "text/event-stream"))
 )]
 pub async fn session(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(asked): Asked<StreamQuery>,
+    PathName(id): PathName<SessionId>,
+    Params(asked): Params<StreamQuery>,
     Leased(lease): Leased,
     headers: HeaderMap,
 ) -> Result<Response> {
@@ -45,7 +45,7 @@ pub async fn session(
     Ok(sse::response(sse::log(app, caller, log)))
 }
 
-/// Follow what changes
+/// Follow changes of sessions
 ///
 /// Hints that something about a session changed, so that lists and inboxes can be live: `event:
 /// sessions` with the sessions' ids, status and last sequence; `event: approvals` and `event: counts`
@@ -54,21 +54,22 @@ pub async fn session(
 #[utoipa::path(
     get, path = "/api/stream", operation_id = "stream_hints", tag = "events",
     params(
-        HintsAsked, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last hint seen")
+        HintsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last hint seen")
     ),
-    responses((status = 200, description = "Until either side ends it", body = String,
+    responses((status = 200, description = "The stream, until either side closes it", body = String,
         content_type = "text/event-stream"))
 )]
 pub async fn hints(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<HintsQuery>,
+    Params(asked): Params<HintsQuery>,
     lease: Leased,
     headers: HeaderMap,
 ) -> Result<Response> {
+    let topics = Topics::parse(&asked.topics)?;
     let cursor = last_event_id(&headers)?.map(str::to_owned).or(asked.cursor);
     let hints = app.engine.hints(&caller.actor, cursor.as_deref())?;
-    Ok(sse::response(sse::hints(app, caller, hints, asked.topics, lease)))
+    Ok(sse::response(sse::hints(app, caller, hints, topics, lease)))
 }
 
 /// The cursor that a browser sends when it reconnects; an empty one counts as none.

@@ -3,23 +3,23 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::definitions::{
+    DefinitionAnswer, DefinitionPage, FacetQuery, NewTask, PatchTask, Task, TaskList, TasksQuery,
+};
+use sederunt_api::wire::session::Session;
+use sederunt_api::wire::task::{TaskStanding, Trigger};
 use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Input, Text};
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::library::{
-    Kept, KeptList, NewTask, PatchTask, Task, TaskList, TasksAsked, TasksQuery,
-};
-use crate::http::wire::session::Session;
-use crate::http::wire::task::{TaskStanding, Trigger};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Define a task
 ///
-/// Members define tasks of their own; what a task names must be there.
+/// Members define their own tasks. The agents, entities and criteria sets that a task names must exist.
 #[utoipa::path(
     post, path = "/api/tasks", operation_id = "create_task", tag = "library", request_body = NewTask,
     responses((status = 201, description = "Defined", body = Task))
@@ -28,26 +28,27 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<Kept<definitions::Task>>)> {
+) -> Result<(StatusCode, Json<DefinitionAnswer<definitions::Task>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &made.value).await?;
-    Ok((StatusCode::CREATED, Json(Kept::warned(made, warnings))))
+    Ok((StatusCode::CREATED, Json(DefinitionAnswer::warned(made, warnings))))
 }
 
 /// List tasks
 ///
-/// Members see what they made and what is assigned to them.
+/// Members see the tasks that they created and those that are assigned to them.
 #[utoipa::path(
-    get, path = "/api/tasks", operation_id = "list_tasks", tag = "library", params(TasksAsked),
+    get, path = "/api/tasks", operation_id = "list_tasks", tag = "library", params(TasksQuery),
     responses((status = 200, description = "A page, newest first", body = TaskList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(TasksQuery(asked)): Asked<TasksQuery>,
-) -> Result<Json<KeptList<definitions::Task>>> {
-    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    Params(query): Params<TasksQuery>,
+) -> Result<Json<DefinitionPage<definitions::Task>>> {
+    let FacetQuery { facets, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
 }
 
@@ -60,16 +61,17 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
-) -> Result<Json<Kept<definitions::Task>>> {
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
+) -> Result<Json<DefinitionAnswer<definitions::Task>>> {
     let found = app.engine.definition(&caller.actor, &id).await?;
     Ok(Json(found.into()))
 }
 
 /// Change a task
 ///
-/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+/// Given fields are replaced, `null` clears a field. Runs that are already started keep the definition they were
+/// started with.
 #[utoipa::path(
     patch, path = "/api/tasks/{id}", operation_id = "patch_task", tag = "library",
     params(("id" = String, Path, description = "The task's id or slug")), request_body = PatchTask,
@@ -78,27 +80,27 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     text: Text,
-) -> Result<Json<Kept<definitions::Task>>> {
+) -> Result<Json<DefinitionAnswer<definitions::Task>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     let warnings = app.engine.warnings(&caller.actor, &changed.value).await?;
-    Ok(Json(Kept::warned(changed, warnings)))
+    Ok(Json(DefinitionAnswer::warned(changed, warnings)))
 }
 
 /// Start a task
 ///
-/// Makes a pending session; with steps, a parent with a child for each. A person's part waits in that
-/// person's inbox.
+/// Creates a pending session; for a task with steps, a parent with one child per step. A person's step waits in that
+/// person's work queue.
 #[utoipa::path(
     post, path = "/api/tasks/{id}/trigger", operation_id = "trigger_task", tag = "library",
     params(("id" = String, Path, description = "The task's id or slug")), request_body = Option<Trigger>,
-    responses((status = 201, description = "The session that stands for the run", body = Session))
+    responses((status = 201, description = "The session of the run", body = Session))
 )]
 pub async fn trigger(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<Trigger>,
 ) -> Result<(StatusCode, Json<Session>)> {
     let wish = input.body.input.map(|raw| raw.0);
@@ -106,19 +108,19 @@ pub async fn trigger(
     Ok((StatusCode::CREATED, Json(session.into())))
 }
 
-/// Read where a task stands
+/// Read the status of a task
 ///
-/// Its newest run, how long that took, what went wrong, and the newest events.
+/// Its newest run, the duration and error of that run, and the newest events.
 #[utoipa::path(
     get, path = "/api/tasks/{id}/status", operation_id = "get_task_status", tag = "library",
     params(("id" = String, Path, description = "The task's id or slug")),
-    responses((status = 200, description = "Where it stands", body = TaskStanding))
+    responses((status = 200, description = "Its status", body = TaskStanding))
 )]
 pub async fn status(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
 ) -> Result<Json<TaskStanding>> {
     Ok(Json(app.engine.task_standing(&caller.actor, &id).await?.into()))
 }

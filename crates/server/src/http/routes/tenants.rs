@@ -6,6 +6,10 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use http::StatusCode;
 use http::request::Parts;
+use sederunt_api::limits::PURGE_DAYS_MAX;
+use sederunt_api::wire::people::{
+    BackupMade, CreatedKey, KeyList, NewKey, NewTenant, PatchTenant, Purge, Purged, Tenant, TenantList,
+};
 use sederunt_core::access::Actor;
 use sederunt_core::engine::Operator;
 use sederunt_core::session::SourceKind;
@@ -14,21 +18,18 @@ use sederunt_core::{CredentialId, Error, TenantId};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
-use crate::http::error::{Refused, Result};
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::people::{
-    BackupMade, CreatedKey, KeyList, NewKey, NewTenant, PatchTenant, Purge, Purged, Tenant, TenantList,
-};
+use crate::http::error::{RequestError, Result};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Lets only the operator through.
 #[derive(Debug)]
 pub struct AsOperator;
 
 impl<S: Sync> FromRequestParts<S> for AsOperator {
-    type Rejection = Refused;
+    type Rejection = RequestError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RequestError> {
         if Caller::from_request_parts(parts, state).await?.is_operator {
             return Ok(Self);
         }
@@ -41,7 +42,7 @@ impl<S: Sync> FromRequestParts<S> for AsOperator {
     get, path = "/api/tenants", operation_id = "list_tenants", tag = "operator",
     responses((status = 200, description = "All tenants", body = TenantList))
 )]
-pub async fn list(State(app): State<App>, _: AsOperator, Asked(()): Asked<()>) -> Result<Json<TenantList>> {
+pub async fn list(State(app): State<App>, _: AsOperator, Params(()): Params<()>) -> Result<Json<TenantList>> {
     let tenants = app.engine.operator().tenants().await?;
     Ok(Json(TenantList { items: tenants.into_iter().map(Into::into).collect(), next_cursor: None }))
 }
@@ -60,7 +61,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(app.engine.operator().create_tenant(&id).await?.into())))
 }
 
-/// Suspend a tenant, or let it go on
+/// Suspend or resume a tenant
 ///
 /// The credentials of a suspended tenant are refused within five seconds.
 #[utoipa::path(
@@ -71,7 +72,7 @@ pub async fn create(
 pub async fn patch(
     State(app): State<App>,
     _: AsOperator,
-    At(id): At<TenantId>,
+    PathName(id): PathName<TenantId>,
     input: Input<PatchTenant>,
 ) -> Result<Json<Tenant>> {
     Ok(Json(app.engine.operator().suspend_tenant(&id, input.body.suspended).await?.into()))
@@ -81,13 +82,13 @@ pub async fn patch(
 #[utoipa::path(
     delete, path = "/api/tenants/{id}", operation_id = "delete_tenant", tag = "operator",
     params(("id" = String, Path, description = "The tenant")),
-    responses((status = 204, description = "Gone"))
+    responses((status = 204, description = "Deleted"))
 )]
 pub async fn delete(
     State(app): State<App>,
     _: AsOperator,
-    At(id): At<TenantId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<TenantId>,
+    Params(()): Params<()>,
 ) -> Result<StatusCode> {
     app.engine.operator().delete_tenant(&id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -102,7 +103,7 @@ pub async fn delete(
 pub async fn create_key(
     State(app): State<App>,
     _: AsOperator,
-    At(id): At<TenantId>,
+    PathName(id): PathName<TenantId>,
     input: Input<NewKey>,
 ) -> Result<(StatusCode, Json<CreatedKey>)> {
     let owner = owner_of(&app, id).await?;
@@ -119,8 +120,8 @@ pub async fn create_key(
 pub async fn keys(
     State(app): State<App>,
     _: AsOperator,
-    At(id): At<TenantId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<TenantId>,
+    Params(()): Params<()>,
 ) -> Result<Json<KeyList>> {
     let owner = owner_of(&app, id).await?;
     let keys = app.engine.keys(&owner).await?;
@@ -136,8 +137,8 @@ pub async fn keys(
 pub async fn revoke_key(
     State(app): State<App>,
     _: AsOperator,
-    At((id, key)): At<(TenantId, CredentialId)>,
-    Asked(()): Asked<()>,
+    PathName((id, key)): PathName<(TenantId, CredentialId)>,
+    Params(()): Params<()>,
 ) -> Result<StatusCode> {
     let owner = owner_of(&app, id).await?;
     app.engine.revoke_key(&owner, &key).await?;
@@ -158,18 +159,18 @@ fn renamed(error: Error) -> Error {
     }
 }
 
-/// Forget old records
+/// Purge old records
 ///
-/// Ratings and crises of all tenants, by whole days: what is older than so many days goes, the day itself stays. A crisis
-/// that is held stays. The same happens by itself once a day. With `preview` it only counts.
+/// Deletes ratings and crisis records of all tenants that are older than so many whole days. Crisis records that are
+/// held stay. The server does the same once a day by itself. With `preview` it only counts them.
 #[utoipa::path(
     post, path = "/api/purge", operation_id = "purge", tag = "operator", request_body = Option<Purge>,
-    responses((status = 200, description = "How many went", body = Purged))
+    responses((status = 200, description = "The number of deleted records", body = Purged))
 )]
 pub async fn purge(State(app): State<App>, _: AsOperator, input: Input<Purge>) -> Result<Json<Purged>> {
     let kept = |field: &'static str, days: Option<u32>| match days {
-        Some(days @ 1..=36_500) => Ok(Some(Duration::from_secs(u64::from(days) * 86_400))),
-        Some(_) => Err(Error::invalid(field, "must be 1 to 36500")),
+        Some(days @ 1..=PURGE_DAYS_MAX) => Ok(Some(Duration::from_secs(u64::from(days) * 86_400))),
+        Some(_) => Err(Error::invalid(field, format!("must be 1 to {PURGE_DAYS_MAX}"))),
         None => Ok(None),
     };
     let ratings = kept("ratings_days", input.body.ratings_days)?;
@@ -188,7 +189,7 @@ pub async fn purge(State(app): State<App>, _: AsOperator, input: Input<Purge>) -
 /// trail of the tenant `default`.
 #[utoipa::path(
     post, path = "/api/audit/backup", operation_id = "note_backup", tag = "operator", request_body = BackupMade,
-    responses((status = 204, description = "Written down"))
+    responses((status = 204, description = "Written to the audit trail"))
 )]
 pub async fn note_backup(
     State(app): State<App>,

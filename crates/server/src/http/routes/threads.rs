@@ -3,72 +3,38 @@
 use axum::Json;
 use axum::extract::State;
 use sederunt_agents::talk::end::EndWish;
+use sederunt_api::wire::feedback::CaptureDone;
+use sederunt_api::wire::thread::{
+    EndDone, EndRequest, History, HistoryQuery, RateDone, RateRequest, RatingList, ThreadList, ThreadState,
+    ThreadStatus, ThreadsQuery,
+};
+use sederunt_api::wire::{Count, Raw};
 use sederunt_core::engine::SittingRating;
 use sederunt_core::feedback::{RatingRequest, RatingSource};
 use sederunt_core::session::decide::check_memory_mode;
-use sederunt_core::session::query::{ListCursor, SessionQuery};
+use sederunt_core::session::query::SessionQuery;
 use sederunt_core::{Error, SessionId};
-use utoipa::IntoParams;
 
-use super::messages::{UpTo, UpToAsked};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Input, Text};
-use crate::http::error::{Refused, Result};
-use crate::http::path::At;
-use crate::http::query::{Ask, Asked, Pairs};
-use crate::http::wire::feedback::CaptureDone;
-use crate::http::wire::thread::{
-    EndDone, EndRequest, History, RateDone, RateRequest, RatingList, ThreadList, ThreadState, ThreadStatus,
-};
-use crate::http::wire::{Count, Raw};
-
-/// A page of conversations.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `Threads` is what is read")]
-pub struct ThreadsAsked {
-    #[param(minimum = 1, maximum = 100, default = 20)]
-    limit: Option<i64>,
-    /// A `next_cursor` of this list.
-    cursor: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct Threads {
-    limit: usize,
-    after: Option<ListCursor>,
-}
-
-const THREADS_DEFAULT: usize = 20;
-const THREADS_MAX: usize = 100;
-
-/// A page size within the bounds for people's lists.
-fn few(pairs: &mut Pairs) -> Result<usize, Error> {
-    let rule = format!("must be 1 to {THREADS_MAX}");
-    let limit = pairs.parsed(&["limit"], &rule, |text| {
-        text.parse().ok().filter(|limit| (1..=THREADS_MAX).contains(limit))
-    })?;
-    Ok(limit.unwrap_or(THREADS_DEFAULT))
-}
-
-impl Ask for Threads {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self { limit: few(pairs)?, after: pairs.list_cursor()? })
-    }
-}
+use crate::http::error::{RequestError, Result};
+use crate::http::from_agents::end_done;
+use crate::http::path::PathName;
+use crate::http::query::Params;
+use sederunt_api::wire::talk::AtSequenceQuery;
 
 /// List conversations
 ///
-/// Newest first. Incognito ones are in no list.
+/// Newest first. Incognito conversations are not listed.
 #[utoipa::path(
-    get, path = "/api/threads", operation_id = "list_threads", tag = "talk", params(ThreadsAsked),
+    get, path = "/api/threads", operation_id = "list_threads", tag = "talk", params(ThreadsQuery),
     responses((status = 200, description = "A page", body = ThreadList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<Threads>,
+    Params(asked): Params<ThreadsQuery>,
 ) -> Result<Json<ThreadList>> {
     let query = SessionQuery { after: asked.after, ..SessionQuery::conversations(asked.limit) };
     let page = app.engine.sessions(&caller.actor, query).await?;
@@ -78,58 +44,39 @@ pub async fn list(
     }))
 }
 
-/// How much of a history.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "stands in the document only; `Newest` is what is read")]
-pub struct NewestAsked {
-    /// So many of the newest.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<i64>,
-}
-
-#[derive(Debug)]
-pub struct Newest(usize);
-
-impl Ask for Newest {
-    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        pairs.limit().map(Self)
-    }
-}
-
-/// Read what was said
+/// Read the messages of a conversation
 ///
-/// The newest part, oldest first; nothing for a conversation that has not begun.
+/// The newest messages, in their order. Empty for a conversation that has not begun.
 #[utoipa::path(
     get, path = "/api/threads/{id}/history", operation_id = "thread_history", tag = "talk",
-    params(("id" = String, Path, description = "The conversation"), NewestAsked),
-    responses((status = 200, description = "What was said", body = History))
+    params(("id" = String, Path, description = "The conversation"), HistoryQuery),
+    responses((status = 200, description = "The messages", body = History))
 )]
 pub async fn history(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(Newest(limit)): Asked<Newest>,
+    PathName(id): PathName<SessionId>,
+    Params(query): Params<HistoryQuery>,
 ) -> Result<Json<History>> {
-    let said = app.engine.history(&caller.actor, &id, limit).await?;
+    let said = app.engine.history(&caller.actor, &id, query.limit).await?;
     Ok(Json(History { items: said.into_iter().map(Into::into).collect() }))
 }
 
-/// Look into a conversation
+/// Read the inner state of a conversation
 #[utoipa::path(
     get, path = "/api/threads/{id}/state", operation_id = "thread_state", tag = "talk",
-    params(("id" = String, Path, description = "The conversation"), UpToAsked),
+    params(("id" = String, Path, description = "The conversation"), AtSequenceQuery),
     responses((status = 200, description = "Its state", body = ThreadState))
 )]
 pub async fn state(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(UpTo(at)): Asked<UpTo>,
+    PathName(id): PathName<SessionId>,
+    Params(query): Params<AtSequenceQuery>,
 ) -> Result<Json<ThreadState>> {
     let standing = app.engine.standing(&caller.actor, &id).await?;
     let last = standing.session.head.last_sequence;
-    let (sequence, state) = match at {
+    let (sequence, state) = match query.at_sequence {
         Some(at) if at < last => (at, app.engine.state_at(&caller.actor, &id, at).await?),
         _ => (last, standing.talk.state),
     };
@@ -141,13 +88,13 @@ pub async fn state(
 #[utoipa::path(
     get, path = "/api/threads/{id}/session-status", operation_id = "thread_status", tag = "talk",
     params(("id" = String, Path, description = "The conversation")),
-    responses((status = 200, description = "Where it stands", body = ThreadStatus))
+    responses((status = 200, description = "Its status", body = ThreadStatus))
 )]
 pub async fn status(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<SessionId>,
+    Params(()): Params<()>,
 ) -> Result<Json<ThreadStatus>> {
     let standing = app.engine.standing_if_begun(&caller.actor, &id).await?;
     Ok(Json(standing.map_or_else(ThreadStatus::absent, Into::into)))
@@ -155,8 +102,8 @@ pub async fn status(
 
 /// End a sitting
 ///
-/// Rates it, sums it up, keeps what is worth keeping, closes it; the conversation goes on with its next
-/// message. Waits for a turn that runs. Nothing to end is no error.
+/// The server rates the sitting, summarises it, stores its memories and closes it; the next message opens a new
+/// sitting. It waits for a running turn. If no sitting is open, nothing happens and the status is 200.
 #[utoipa::path(
     post, path = "/api/threads/{id}/end", operation_id = "end_sitting", tag = "talk",
     params(("id" = String, Path, description = "The conversation")), request_body = Option<EndRequest>,
@@ -165,7 +112,7 @@ pub async fn status(
 pub async fn end(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     body: Text,
 ) -> Result<Json<EndDone>> {
     // Nothing, `null` and `{}` all mean: no rating.
@@ -186,8 +133,8 @@ pub async fn end(
         check_memory_mode(&session, Some(mode.into()))?;
     }
     match app.conversations()?.end(&caller.actor, &id, wish).await {
-        Ok(ending) if discard => Ok(Json(EndDone::from(ending).discarded())),
-        Ok(ending) => Ok(Json(ending.into())),
+        Ok(ending) if discard => Ok(Json(end_done(ending).discarded())),
+        Ok(ending) => Ok(Json(end_done(ending))),
         // A missing conversation and another user's look the same: nothing to end.
         Err(Error::NotFound) => Ok(Json(EndDone::nothing())),
         Err(error) => Err(error.into()),
@@ -196,17 +143,17 @@ pub async fn end(
 
 /// Rate a sitting that has ended
 ///
-/// The sitting that ended last; its first rating counts. Before any sitting has ended the answer is 409 `nothing_ended`. A
-/// comment is given as feedback on the conversation, apart from the rating.
+/// Rates the sitting that ended last; its first rating counts. Before any sitting has ended it is 409 `nothing_ended`.
+/// A comment becomes feedback on the conversation, stored apart from the rating.
 #[utoipa::path(
     post, path = "/api/threads/{id}/feedback", operation_id = "rate_sitting", tag = "talk",
     params(("id" = String, Path, description = "The conversation")), request_body = RateRequest,
-    responses((status = 200, description = "Whether it was kept", body = RateDone))
+    responses((status = 200, description = "The outcome", body = RateDone))
 )]
 pub async fn rate(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
+    PathName(id): PathName<SessionId>,
     input: Input<RateRequest>,
 ) -> Result<Json<RateDone>> {
     let asked = input.body;
@@ -222,15 +169,14 @@ pub async fn rate(
     let done = app.engine.rate_sitting(&caller.actor, &id, wish, input.key).await?;
     let follow_up = done.comment.map(|comment| match comment {
         Ok(captured) => captured.into(),
-        Err(error) => CaptureDone::refused(Refused::from(error).message()),
+        Err(error) => CaptureDone::refused(RequestError::from(error).message()),
     });
     Ok(Json(RateDone { recorded: done.recorded, follow_up }))
 }
 
 /// List the ratings of a conversation
 ///
-/// Of its sittings, oldest first, with how many there are of each label. A rating is a label: it holds no words, and
-/// whose it is is not told.
+/// The ratings of its sittings, oldest first, and the count of each label. A rating has no words and names no user.
 #[utoipa::path(
     get, path = "/api/threads/{id}/ratings", operation_id = "list_ratings", tag = "talk",
     params(("id" = String, Path, description = "The conversation")),
@@ -239,8 +185,8 @@ pub async fn rate(
 pub async fn ratings(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<SessionId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<SessionId>,
+    Params(()): Params<()>,
 ) -> Result<Json<RatingList>> {
     Ok(Json(app.engine.ratings(&caller.actor, &id).await?.into()))
 }

@@ -3,17 +3,15 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use sederunt_api::wire::people::{Identity, Merge, NewUser, PatchUser, User, UserList, UsersQuery};
 use sederunt_core::UserId;
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::wire::people::{
-    Identity, Merge, NewUser, PatchUser, User, UserList, UsersAsked, UsersQuery,
-};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 
 /// Make a user
 #[utoipa::path(
@@ -31,13 +29,13 @@ pub async fn create(
 
 /// List users
 #[utoipa::path(
-    get, path = "/api/users", operation_id = "list_users", tag = "people", params(UsersAsked),
+    get, path = "/api/users", operation_id = "list_users", tag = "people", params(UsersQuery),
     responses((status = 200, description = "A page, by id", body = UserList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(page): Asked<UsersQuery>,
+    Params(page): Params<UsersQuery>,
 ) -> Result<Json<UserList>> {
     let users = app.engine.users(&caller.actor, page.after.as_deref(), page.limit).await?;
     let next_cursor = users.last().filter(|_| users.len() == page.limit).map(|user| user.id.to_string());
@@ -53,8 +51,8 @@ pub async fn list(
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<UserId>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<UserId>,
+    Params(()): Params<()>,
 ) -> Result<Json<User>> {
     Ok(Json(app.engine.user(&caller.actor, &id).await?.into()))
 }
@@ -70,13 +68,13 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<UserId>,
+    PathName(id): PathName<UserId>,
     input: Input<PatchUser>,
 ) -> Result<Json<User>> {
     Ok(Json(app.engine.update_user(&caller.actor, &id, input.body.into()).await?.into()))
 }
 
-/// Say who a user is on a platform
+/// Link a user to an identity on a platform
 #[utoipa::path(
     post, path = "/api/users/{id}/identities", operation_id = "link_identity", tag = "people",
     params(("id" = String, Path, description = "The user")), request_body = Identity,
@@ -85,24 +83,24 @@ pub async fn patch(
 pub async fn link(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<UserId>,
+    PathName(id): PathName<UserId>,
     input: Input<Identity>,
 ) -> Result<Json<User>> {
     Ok(Json(app.engine.link_identity(&caller.actor, &id, input.body.into(), input.key).await?.into()))
 }
 
-/// Make one person of two
+/// Merge two users
 ///
-/// Identities and sessions of this user become the other's.
+/// Moves the identities and sessions of this user to the other user.
 #[utoipa::path(
     post, path = "/api/users/{id}/merge", operation_id = "merge_users", tag = "people",
-    params(("id" = String, Path, description = "The user that ceases to be")), request_body = Merge,
+    params(("id" = String, Path, description = "The user that is merged")), request_body = Merge,
     responses((status = 200, description = "The user that remains", body = User))
 )]
 pub async fn merge(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<UserId>,
+    PathName(id): PathName<UserId>,
     input: Input<Merge>,
 ) -> Result<Json<User>> {
     let into = UserId::parse(&input.body.into)?;

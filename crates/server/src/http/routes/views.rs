@@ -6,6 +6,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use sederunt_api::wire::definitions::{DefinitionsQuery, FacetQuery, NewView, PatchView, View, ViewList};
+use sederunt_api::wire::people::{PersonalLink, PersonalLinkRequest};
+use sederunt_api::wire::session::ShareQuery;
+use sederunt_api::wire::view::{
+    Accepted, AnswerList, AnswersQuery, AskedView, Lead, Submit, ViewView, WholeView, WholeViewPage,
+};
 use sederunt_core::definitions::{self, read};
 use sederunt_core::engine::{Submission, ViewDisplay};
 use sederunt_core::ids::UserId;
@@ -15,20 +21,15 @@ use sederunt_core::{Error, SessionId, limits};
 use crate::http::auth::Caller;
 use crate::http::body::{Input, Text};
 use crate::http::error::Result;
-use crate::http::path::At;
-use crate::http::query::Asked;
-use crate::http::routes::sessions::ShareAsked;
-use crate::http::wire::library::{DocsAsked, DocsQuery, NewView, PatchView, View, ViewList};
-use crate::http::wire::people::{PersonalLink, PersonalLinkRequest};
-use crate::http::wire::view::{
-    Accepted, AnswerList, AnswersAsked, AnswersQuery, AskedView, KeptView, KeptViews, Lead, Submit, ViewView,
-};
+use crate::http::path::PathName;
+use crate::http::query::Params;
 use crate::http::{App, form};
 
 /// Define or publish a view
 ///
-/// With `session_id` and the `epoch` of your claim on it, the session publishes the view: it takes answers from now on,
-/// and `url` is the link to hand on. The same again gives the same link. Without them it is a form for later.
+/// With `session_id` and the `epoch` of the caller's claim, the session publishes the view: it takes answers from now
+/// on, and `url` is its link. The same request again gives the same link. Without `session_id` the view is defined
+/// and not published.
 #[utoipa::path(
     post, path = "/api/views", operation_id = "create_view", tag = "library", request_body = NewView,
     responses((status = 201, description = "Defined", body = View))
@@ -37,7 +38,7 @@ pub async fn create(
     State(app): State<App>,
     caller: Caller,
     text: Text,
-) -> Result<(StatusCode, Json<KeptView>)> {
+) -> Result<(StatusCode, Json<WholeView>)> {
     let (publisher, body) = publisher(&text.json())?;
     let (id, wish) = read::<definitions::View>(&body)?;
     let made = match publisher {
@@ -45,7 +46,7 @@ pub async fn create(
         Some((session, epoch)) => {
             let made =
                 app.engine.publish(&caller.actor, &session, epoch, id.as_deref(), wish, text.key).await?;
-            KeptView::published(made, &app.about.base_url)
+            WholeView::published(made, &app.about.base_url)
         }
     };
     Ok((StatusCode::CREATED, Json(made)))
@@ -53,9 +54,8 @@ pub async fn create(
 
 /// Make a personal link
 ///
-/// The link opens this published form as this one member, who answers it in a browser without signing in. It opens
-/// nothing else, and it ends when it expires, when it is revoked (`DELETE /api/shares/{id}`), or when the user is
-/// suspended. Owners make it.
+/// For owners. The link lets one member answer this published view in a browser without signing in, and opens nothing
+/// else. It ends when it expires, when it is revoked (`DELETE /api/shares/{id}`), or when the user is suspended.
 #[utoipa::path(
     post, path = "/api/views/{id}/share", operation_id = "share_view", tag = "library",
     params(("id" = String, Path, description = "The view")), request_body = PersonalLinkRequest,
@@ -64,7 +64,7 @@ pub async fn create(
 pub async fn share(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<PersonalLinkRequest>,
 ) -> Result<(StatusCode, Json<PersonalLink>)> {
     let user = UserId::parse(&input.body.user_id)?;
@@ -102,32 +102,33 @@ fn publisher(
 
 /// List views
 #[utoipa::path(
-    get, path = "/api/views", operation_id = "list_views", tag = "library", params(DocsAsked),
+    get, path = "/api/views", operation_id = "list_views", tag = "library", params(DefinitionsQuery),
     responses((status = 200, description = "A page, newest first", body = ViewList))
 )]
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(asked): Asked<DocsQuery>,
-) -> Result<Json<KeptViews>> {
-    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    Params(query): Params<DefinitionsQuery>,
+) -> Result<Json<WholeViewPage>> {
+    let FacetQuery { facets, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
     Ok(Json(page.into()))
 }
 
 /// Read a view
 ///
-/// Owners, workers and its maker see all of it. Those who may answer it see what it asks, and nothing of the
-/// session: with gate `lead` after they have said who they are.
+/// Owners, workers and its creator see the whole view. Respondents see its questions and nothing of the session; with
+/// gate `lead`, after they have given name and email.
 #[utoipa::path(
     get, path = "/api/views/{id}", operation_id = "get_view", tag = "library",
-    params(("id" = String, Path, description = "The view"), ShareAsked),
+    params(("id" = String, Path, description = "The view"), ShareQuery),
     responses((status = 200, description = "The view", body = ViewView))
 )]
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
     headers: HeaderMap,
 ) -> Result<Response> {
     let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
@@ -137,7 +138,8 @@ pub async fn get(
 
 /// Change a view
 ///
-/// Given fields replace, `null` clears. One that is published keeps its questions; `publish_config` opens and closes it.
+/// Given fields are replaced, `null` clears a field. A published view keeps its questions; `publish_config` opens and
+/// closes it.
 #[utoipa::path(
     patch, path = "/api/views/{id}", operation_id = "patch_view", tag = "library",
     params(("id" = String, Path, description = "The view")), request_body = PatchView,
@@ -146,42 +148,43 @@ pub async fn get(
 pub async fn patch(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     text: Text,
-) -> Result<Json<KeptView>> {
+) -> Result<Json<WholeView>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
-    Ok(Json(KeptView::from(changed)))
+    Ok(Json(WholeView::from(changed)))
 }
 
 /// List the answers to a view
 ///
-/// As they stand in the log of its session, oldest first.
+/// From the log of its session, oldest first.
 #[utoipa::path(
     get, path = "/api/views/{id}/answers", operation_id = "list_answers", tag = "library",
-    params(("id" = String, Path, description = "The view"), AnswersAsked),
+    params(("id" = String, Path, description = "The view"), AnswersQuery),
     responses((status = 200, description = "A page, oldest first", body = AnswerList))
 )]
 pub async fn answers(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(asked): Asked<AnswersQuery>,
+    PathName(id): PathName<String>,
+    Params(asked): Params<AnswersQuery>,
 ) -> Result<Json<AnswerList>> {
-    Ok(Json(app.engine.answers(&caller.actor, &id, asked.after, asked.limit).await?.into()))
+    Ok(Json(app.engine.answers(&caller.actor, &id, asked.after.unwrap_or(0), asked.limit).await?.into()))
 }
 
-/// Say who you are
+/// Give a respondent's name and email
 ///
-/// For a view with gate `lead`. An entity of type `lead` stands for you from now on, and a cookie says so.
+/// For a view with gate `lead`. The server creates an entity of type `lead` for the respondent and sets a cookie that
+/// names it.
 #[utoipa::path(
     post, path = "/api/views/{id}/lead", operation_id = "clear_lead", tag = "library",
     params(("id" = String, Path, description = "The view")), request_body = Lead,
-    responses((status = 200, description = "What is asked", body = AskedView))
+    responses((status = 200, description = "The view with its questions", body = AskedView))
 )]
 pub async fn lead(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     input: Input<Lead>,
 ) -> Result<Response> {
     app.counters.lead(&caller)?;
@@ -194,17 +197,18 @@ pub async fn lead(
 
 /// Answer a view
 ///
-/// Once: the same again is ok and changes nothing, another answer is 409 `already_answered`. A session that waits for the
-/// view goes on with the answer; else it is handed to the next claim.
+/// Each respondent answers once: the same answer again is 200 and changes nothing, another one is 409
+/// `already_answered`. A session that waits for the view continues with the answer; otherwise the next claim carries
+/// it.
 #[utoipa::path(
     post, path = "/api/views/{id}/submit-interaction", operation_id = "submit_interaction", tag = "library",
     params(("id" = String, Path, description = "The view")), request_body = Submit,
-    responses((status = 200, description = "Taken", body = Accepted))
+    responses((status = 200, description = "Received", body = Accepted))
 )]
 pub async fn submit(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathName(id): PathName<String>,
     headers: HeaderMap,
     input: Input<Submit>,
 ) -> Result<Response> {
@@ -217,19 +221,19 @@ pub async fn submit(
     Ok(with_cookie(answer, &app, &id, done.cookie))
 }
 
-/// A page to answer a view on
+/// Open a view in a browser
 ///
-/// Where the link of a view leads.
+/// The page to which a view's link leads.
 #[utoipa::path(
     get, path = "/views/{id}", operation_id = "view_page", tag = "library",
-    params(("id" = String, Path, description = "The view"), ShareAsked),
-    responses((status = 200, description = "For people", body = String, content_type = "text/html; charset=utf-8"))
+    params(("id" = String, Path, description = "The view"), ShareQuery),
+    responses((status = 200, description = "An HTML page for people", body = String, content_type = "text/html; charset=utf-8"))
 )]
 pub async fn page(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
-    Asked(()): Asked<()>,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
     headers: HeaderMap,
 ) -> Result<Response> {
     let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
@@ -242,21 +246,21 @@ pub async fn page(
     Ok(with_cookie(form::guarded(Html(html).into_response()), &app, &id, cookie))
 }
 
-/// What the page runs
+/// Read the script of the view page
 #[utoipa::path(
     get, path = "/assets/view-form.js", operation_id = "view_form_script", tag = "library", security(()),
     responses((status = 200, description = "A script", body = String, content_type = "text/javascript; charset=utf-8"))
 )]
-pub async fn script(Asked(()): Asked<()>) -> Response {
+pub async fn script(Params(()): Params<()>) -> Response {
     form::asset(form::SCRIPT, "text/javascript; charset=utf-8")
 }
 
-/// How the page looks
+/// Read the style sheet of the view page
 #[utoipa::path(
     get, path = "/assets/view-form.css", operation_id = "view_form_style", tag = "library", security(()),
     responses((status = 200, description = "A style sheet", body = String, content_type = "text/css; charset=utf-8"))
 )]
-pub async fn style(Asked(()): Asked<()>) -> Response {
+pub async fn style(Params(()): Params<()>) -> Response {
     form::asset(form::STYLE, "text/css; charset=utf-8")
 }
 

@@ -4,6 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use sederunt_agents::talk::end::EndWish;
 use sederunt_agents::talk::voice::Transcript;
+use sederunt_api::wire::thread::EndDone;
+use sederunt_api::wire::voice::{
+    VoiceEnd, VoiceSession, VoiceStart, VoiceToolCall, VoiceToolDone, VoiceTurn, VoiceTurnDone,
+};
+use sederunt_api::wire::{Count, Raw};
 use sederunt_core::feedback::{Modality, RatingSource};
 use sederunt_core::{Error, SessionId};
 
@@ -11,18 +16,15 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
-use crate::http::wire::thread::EndDone;
-use crate::http::wire::voice::{
-    VoiceEnd, VoiceSession, VoiceStart, VoiceToolCall, VoiceToolDone, VoiceTurn, VoiceTurnDone,
-};
-use crate::http::wire::{Count, Raw};
+use crate::http::from_agents::end_done;
 
-/// Start to talk by voice
+/// Start a spoken conversation
 ///
-/// The browser and the realtime provider carry the sound; this says what the model is told.
+/// The browser and the realtime provider exchange the sound. The answer has the instructions and tools for the
+/// realtime model.
 #[utoipa::path(
     post, path = "/api/voice/session", operation_id = "voice_session", tag = "talk", request_body = VoiceStart,
-    responses((status = 200, description = "What to tell the model", body = VoiceSession))
+    responses((status = 200, description = "The instructions and tools", body = VoiceSession))
 )]
 pub async fn session(
     State(app): State<App>,
@@ -43,12 +45,12 @@ pub async fn session(
     }))
 }
 
-/// Write down a spoken turn
+/// Append a spoken turn
 ///
 /// No model runs. The same `external_id` again changes nothing.
 #[utoipa::path(
     post, path = "/api/voice/turn", operation_id = "voice_turn", tag = "talk", request_body = VoiceTurn,
-    responses((status = 200, description = "Written down", body = VoiceTurnDone))
+    responses((status = 200, description = "Written to the audit trail", body = VoiceTurnDone))
 )]
 pub async fn turn(
     State(app): State<App>,
@@ -69,10 +71,10 @@ pub async fn turn(
     Ok(Json(VoiceTurnDone { sequence: Count(done.sequence), repeated: done.repeated }))
 }
 
-/// Use a tool while talking by voice
+/// Call a tool for the realtime model
 #[utoipa::path(
     post, path = "/api/voice/tools", operation_id = "voice_tools", tag = "talk", request_body = VoiceToolCall,
-    responses((status = 200, description = "What it answered", body = VoiceToolDone))
+    responses((status = 200, description = "The result", body = VoiceToolDone))
 )]
 pub async fn tools(
     State(app): State<App>,
@@ -105,7 +107,7 @@ pub async fn end(State(app): State<App>, caller: Caller, input: Input<VoiceEnd>)
         discard: asked.discard.unwrap_or(false),
     };
     match app.conversations()?.end(&caller.actor, &id, wish).await {
-        Ok(ending) => Ok(Json(ending.into())),
+        Ok(ending) => Ok(Json(end_done(ending))),
         Err(Error::NotFound) => Ok(Json(EndDone::nothing())),
         Err(error) => Err(error.into()),
     }

@@ -1,0 +1,193 @@
+//! Approvals and answers on the wire.
+
+use sederunt_core::approval::decide::{self, Decision as CoreDecision};
+use sederunt_core::approval::{self as core, ApprovalQuery, ApprovalState as CoreState};
+use sederunt_core::definitions::task::OnExpiry as CoreOnExpiry;
+use sederunt_core::session::query::Page;
+use sederunt_core::{SessionId, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Raw, words};
+use crate::query::params;
+
+words!(
+    /// The kind of thing that waits. `broken` cannot be read, and is never carried out.
+    ApprovalKind = core::ApprovalKind { Tool, Output, Promotion, Question, Broken }
+);
+words!(
+    /// The state of an approval. `cancelled`: its session went on without a decision.
+    ApprovalState = CoreState { Pending, Approved, Denied, Expired, Cancelled }
+);
+words!(
+    /// A person's decision.
+    Decision = CoreDecision { Approve, Deny }
+);
+words!(
+    /// What happens when no one decides in time.
+    OnSilence = CoreOnExpiry { Expire, Deny }
+);
+
+/// Something that waits for a person's decision, or waited for one.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Approval {
+    pub id: String,
+    pub kind: ApprovalKind,
+    pub session_id: String,
+    pub task_id: Option<String>,
+    pub state: ApprovalState,
+    /// A tool call `{id, name, args}`, values to write, or a question `{text, schema?}`.
+    #[schema(value_type = Raw, required = false)]
+    pub staged: Option<Raw>,
+    /// JSON Schema of the arguments of a staged tool call: `modified_args` are checked against it.
+    #[schema(value_type = Raw, required = false)]
+    pub input_schema: Option<Raw>,
+    /// The mean of the chosen options' scores.
+    pub score: Option<f64>,
+    pub flags: Vec<String>,
+    /// The hash of what may be carried out; an edit gets a new one.
+    pub digest: String,
+    pub assigned_to: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    pub on_expiry: OnSilence,
+    pub decided_by: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub decided_at: Option<Timestamp>,
+    pub decision: Option<Decision>,
+    /// The edited values that were carried out, or the answer to a question.
+    #[schema(value_type = Raw, required = false)]
+    pub edited: Option<Raw>,
+    pub reason: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+}
+
+impl From<core::Approval> for Approval {
+    fn from(approval: core::Approval) -> Self {
+        let core::Approval { id, kind, session, task_id, state, assigned_to, expires_at, created_at, .. } =
+            approval;
+        let body = approval.body;
+        Self {
+            id: id.into(),
+            kind: kind.into(),
+            session_id: session.to_string(),
+            task_id: task_id.map(Into::into),
+            state: state.into(),
+            staged: body.staged.map(Raw),
+            input_schema: body.input_schema.map(Raw),
+            score: body.score,
+            flags: body.flags,
+            digest: body.digest,
+            assigned_to: assigned_to.map(|user| user.to_string()),
+            expires_at,
+            on_expiry: body.on_expiry.into(),
+            decided_by: approval.decided_by.map(Into::into),
+            decided_at: approval.decided_at,
+            decision: match state {
+                CoreState::Approved => Some(Decision::Approve),
+                CoreState::Denied => Some(Decision::Deny),
+                CoreState::Pending | CoreState::Expired | CoreState::Cancelled => None,
+            },
+            edited: body.edited.map(Raw),
+            reason: body.reason,
+            created_at,
+        }
+    }
+}
+
+/// A page of approvals, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ApprovalList {
+    pub items: Vec<Approval>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<core::Approval, i64>> for ApprovalList {
+    fn from(page: Page<core::Approval, i64>) -> Self {
+        Self {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+params! {
+    /// Filters of a list of approvals; all that are given must hold.
+    pub struct ApprovalsQuery {
+        state: Option<ApprovalState> = word(),
+        /// `true`: an owner sees only approvals that are assigned to it or to no one.
+        mine: bool = switch(),
+        session_id | "sessionId": Option<SessionId> = name().parsed("is no id of a session", session_id),
+        task_id | "taskId": Option<String> = text(),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<i64> = row_cursor(),
+    }
+}
+
+impl From<ApprovalsQuery> for ApprovalQuery {
+    fn from(query: ApprovalsQuery) -> Self {
+        Self {
+            state: query.state.map(Into::into),
+            session: query.session_id,
+            task_id: query.task_id,
+            assigned_to: None,
+            after: query.after,
+            limit: query.limit,
+        }
+    }
+}
+
+/// A decision.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"decision": "approve"}))]
+pub struct Decide {
+    pub decision: Decision,
+    /// Arguments that replace the staged ones. Only for a tool call.
+    #[serde(alias = "modifiedArgs")]
+    #[schema(value_type = Raw, required = false)]
+    pub modified_args: Option<Raw>,
+    /// Values that replace the staged ones. Only for an output.
+    #[serde(alias = "modifiedOutput")]
+    #[schema(value_type = Raw, required = false)]
+    pub modified_output: Option<Raw>,
+    #[schema(max_length = 2000)]
+    pub reason: Option<String>,
+    /// The digest of what the caller saw; if something else is staged now, it is 409 `stale_base`.
+    pub digest: Option<String>,
+}
+
+impl From<Decide> for decide::DecisionRequest {
+    fn from(wish: Decide) -> Self {
+        Self {
+            decision: wish.decision.into(),
+            modified_args: wish.modified_args.map(|raw| raw.0),
+            modified_output: wish.modified_output.map(|raw| raw.0),
+            reason: wish.reason,
+            digest: wish.digest,
+        }
+    }
+}
+
+/// A person's step that is done.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"result": {"checked": true}}))]
+pub struct HumanComplete {
+    /// It must keep the step's output contract.
+    #[schema(value_type = Raw, required = false)]
+    pub result: Option<Raw>,
+    pub text: Option<String>,
+}
+
+/// The answer to a question that a run asked.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"reply": "Yes, before Friday."}))]
+pub struct ElicitationReply {
+    /// It must fit the question's schema, if it has one.
+    pub reply: Raw,
+}
