@@ -361,7 +361,7 @@ fn a_summary_uses_the_persons_calm_messages_and_their_answers_alone() {
         session_id: SessionId::stored("s"),
         sequence,
         kind: EventType::known(kind),
-        content: Some(Json::of(&text).unwrap()),
+        content: Some(Json::of(&json!([{"type": "text", "text": text}])).unwrap()),
         metadata: None,
         subthread_id: None,
         external_event_id: None,
