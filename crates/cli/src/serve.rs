@@ -127,7 +127,7 @@ impl House {
     }
 
     /// Serves until `shutdown` resolves, lets open work finish for a while, and closes everything.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) {
         // A command that comes while this server shuts down must wait for the store, not call a closed port.
         let leave = async {
             shutdown.await;
