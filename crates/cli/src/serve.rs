@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt::{Place, Sederunt};
+use sederunt_agents::background::RunningExecutor;
 use sederunt_core::people::SecretHash;
 use sederunt_server::{
     Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, Server, ServerConfig, StreamTimes,
@@ -14,7 +15,7 @@ use sederunt_server::{
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::agents::{self, Workers};
+use crate::agents;
 use crate::api::beside::{self, Holder, Running};
 use crate::caps;
 use crate::commands::Scene;
@@ -61,7 +62,7 @@ pub struct House {
     pub key: String,
     store: Sederunt,
     server: Server,
-    workers: Option<Workers>,
+    executor: Option<RunningExecutor>,
     directory: Option<PathBuf>,
     drain: Duration,
 }
@@ -76,19 +77,19 @@ impl House {
                 return Err(beside::in_use(directory, &holder));
             }
         }
-        let opened = Sederunt::open(&config.store.0, config.options(true)?).await;
+        let opened = config.opener(true)?.open_place(&config.store.0).await;
         // Another process took the store a moment ago.
         if let (Err(_), Some(taken)) = (&opened, directory.filter(|directory| beside::is_locked(directory))) {
             return Err(beside::in_use(taken, &Holder::Somebody));
         }
         let store = opened?;
         match Self::over(&store, config, server_config).await {
-            Ok((server, key, workers)) => Ok(Self {
+            Ok((server, key, executor)) => Ok(Self {
                 url: format!("http://{}", server.local_addr()),
                 key,
                 store,
                 server,
-                workers,
+                executor,
                 directory: directory.map(Path::to_owned),
                 drain: config.shutdown.drain.0,
             }),
@@ -104,7 +105,7 @@ impl House {
         store: &Sederunt,
         config: &Config,
         mut server_config: ServerConfig,
-    ) -> Result<(Server, String, Option<Workers>)> {
+    ) -> Result<(Server, String, Option<RunningExecutor>)> {
         let key = match (&config.operator_key_file, config.directory()) {
             (Some(file), _) => beside::read_key(file)?,
             (None, Some(directory)) => beside::operator_key(directory)?,
@@ -122,8 +123,8 @@ impl House {
         }
         let reached_at =
             config.public_url.clone().unwrap_or_else(|| format!("http://{}", server.local_addr()));
-        let workers = Workers::start(store.engine(), kit, config, &reached_at)?;
-        Ok((server, key, workers))
+        let executor = agents::start_executor(store.engine(), kit, config, &reached_at);
+        Ok((server, key, executor))
     }
 
     /// Serves until `shutdown` resolves, lets open work finish for a while, and closes everything.
@@ -134,8 +135,8 @@ impl House {
             self.directory.as_deref().into_iter().for_each(beside::forget);
         };
         self.server.run(leave).await;
-        if let Some(workers) = self.workers {
-            workers.stop(self.drain).await;
+        if let Some(executor) = self.executor {
+            executor.stop(self.drain).await;
         }
         self.store.close().await;
     }

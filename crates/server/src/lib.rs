@@ -11,13 +11,15 @@ mod http;
 mod listen;
 mod mcp;
 mod metrics;
+mod mount;
 mod proxies;
 mod workers;
 
 pub use config::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, ServerConfig, StreamTimes};
 pub use connections::ConnectionCaps;
-pub use http::{openapi, rights, wire};
+pub use http::{CallerIdentity, openapi, rights, wire};
 pub use listen::Server;
 pub use mcp::bridge;
 pub use metrics::recorder;
+pub use mount::{Mounted, mount};
 pub use proxies::{AddressBlock, TrustedProxies};

@@ -76,7 +76,7 @@ impl ApiClient {
                 holder @ Holder::Somebody => return Err(beside::in_use(directory, &holder)),
             }
         }
-        let store = Sederunt::open(&config.store.0, config.options(missing == Missing::Make)?).await?;
+        let store = config.opener(missing == Missing::Make)?.open_place(&config.store.0).await?;
         if let Place::Directory(directory) = &config.store.0 {
             // We hold the store, so no server does: what one left behind is stale.
             beside::forget(directory);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sederunt::{Engine, Place, Sederunt, Settings};
+use sederunt::{Engine, Place, Settings};
 use sederunt_core::live::Hub;
 use sederunt_core::store::UpkeepStore as _;
 use sederunt_store::postgres;
@@ -39,7 +39,7 @@ pub async fn migrate(scene: &Scene) -> Result<()> {
         return migrated(scene, &owner.0, from, to);
     }
     let from = schema::found(config).await?;
-    let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
+    let store = config.opener(true)?.open_place(&config.store.0).await?;
     let vitals = store.vitals().await;
     store.close().await;
     migrated(scene, &config.store.0, from, vitals?.schema_version)
@@ -131,7 +131,7 @@ pub async fn copy(scene: &Scene, wish: &args::Copy) -> Result<()> {
         ));
     }
     // Held open, so that nobody else writes to it meanwhile.
-    let source = Sederunt::open(&Place::Directory(wish.from.clone()), scene.config.options(true)?).await?;
+    let source = scene.config.opener(true)?.open_place(&Place::Directory(wish.from.clone())).await?;
     let bar = progress("rows");
     let mut tell = |done, total| {
         bar.set_length(total);

@@ -464,19 +464,20 @@ impl Config {
         Ok(settings)
     }
 
-    /// How the store is opened.
-    pub fn options(&self, migrate: bool) -> Result<sederunt::Options> {
+    /// How the store is opened. The server does the background work, and a command ends before any is due.
+    pub fn opener(&self, migrate: bool) -> Result<sederunt::Builder> {
         if self.postgres.pool_size == 0 {
             return Err(Failure::usage("`postgres.pool_size` must be at least 1"));
         }
-        Ok(sederunt::Options {
+        let options = sederunt::Options {
             settings: self.settings()?,
             quotas: self.quota_settings()?,
             schema: self.postgres.schema.clone(),
             pool_size: self.postgres.pool_size,
             migrate,
             ..sederunt::Options::default()
-        })
+        };
+        Ok(sederunt::Sederunt::builder().options(options).background(false))
     }
 
     /// The directory of a store that has one.
