@@ -1,5 +1,7 @@
 //! The routes inside a program of its own: under its path, behind its authentication.
 
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
 use std::sync::Arc;
 
 use axum::body::Body;

@@ -1,5 +1,7 @@
 //! What an embedder can rely on: a store is opened once, looks after itself, closes whole, and streams go on.
 
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,12 +1,10 @@
 //! The routes without a listener, for a program that mounts them among its own.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::response::Response;
 use http::Request;
 use hyper::upgrade::OnUpgrade;
 use sederunt_agents::background::Background;
@@ -38,7 +36,7 @@ pub fn mount(engine: Engine, config: &ServerConfig) -> Result<Mounted, ConfigErr
     let inner = routes::router(app);
     let service = service_fn(move |request: Request<Body>| {
         let mut inner = inner.clone();
-        async move { Ok::<Response, Infallible>(inner.call(unrouted(request)).await?) }
+        async move { inner.call(unrouted(request)).await }
     });
     let router = Router::new().route_service("/", service.clone()).route_service("/{*path}", service);
     Ok(Mounted { router, phase, upkeep })
