@@ -21,9 +21,9 @@ const EACH: usize = 32;
 
 pub fn on_sqlite(bench: &Bench) -> Result<Vec<Row>> {
     let (pending, count) = sizes(bench);
-    let queue = raw::sqlite::Queue::prepare(&bench.dir, pending, Taking::Rows)?;
-    let log = raw::sqlite::Queue::prepare(&bench.dir, pending, Taking::RowsAndEvents)?;
-    let lists = raw::sqlite::Queue::prepare(&bench.dir, pending, Taking::RowsEventsAndLists)?;
+    let queue = raw::sqlite::SqliteQueue::prepare(&bench.dir, pending, Taking::Rows)?;
+    let log = raw::sqlite::SqliteQueue::prepare(&bench.dir, pending, Taking::RowsAndEvents)?;
+    let lists = raw::sqlite::SqliteQueue::prepare(&bench.dir, pending, Taking::RowsEventsAndLists)?;
     let subject = lists::many(bench, Subject::on_disk(bench)?)?;
     let opened = subject.open()?;
     let [raw, told, listed, ours] = interleave(
@@ -43,9 +43,10 @@ pub fn on_sqlite(bench: &Bench) -> Result<Vec<Row>> {
 
 pub fn on_postgres(bench: &Bench) -> Result<Vec<Row>> {
     let (pending, count) = sizes(bench);
-    let queue = raw::postgres::Queue::prepare(bench.postgres()?, pending, Taking::Rows)?;
-    let log = raw::postgres::Queue::prepare(bench.postgres()?, pending, Taking::RowsAndEvents)?;
-    let lists = raw::postgres::Queue::prepare(bench.postgres()?, pending, Taking::RowsEventsAndLists)?;
+    let queue = raw::postgres::PostgresQueue::prepare(bench.postgres()?, pending, Taking::Rows)?;
+    let log = raw::postgres::PostgresQueue::prepare(bench.postgres()?, pending, Taking::RowsAndEvents)?;
+    let lists =
+        raw::postgres::PostgresQueue::prepare(bench.postgres()?, pending, Taking::RowsEventsAndLists)?;
     let subject = lists::many(bench, Subject::on_postgres(bench)?)?;
     let opened = subject.open()?;
     let [raw, told, listed, ours] = interleave(

@@ -27,13 +27,13 @@ const INDEXES: &str = "fts5UpdateMethod";
 
 /// What a probe does.
 #[derive(Clone, Copy)]
-pub enum Probe {
+pub enum FlatProbe {
     Append,
     Page,
     Turn,
 }
 
-impl Probe {
+impl FlatProbe {
     const fn name(self) -> &'static str {
         match self {
             Self::Append => "probe-append",
@@ -45,7 +45,7 @@ impl Probe {
 
 pub fn growth(bench: &Bench) -> Result<Vec<Row>> {
     // Pages first: appends make the short session longer.
-    [(Probe::Page, "page of 10"), (Probe::Append, "append"), (Probe::Turn, "turn")]
+    [(FlatProbe::Page, "page of 10"), (FlatProbe::Append, "append"), (FlatProbe::Turn, "turn")]
         .into_iter()
         .map(|(probe, what)| {
             let long = instructions(bench, probe, LONG)?;
@@ -57,7 +57,7 @@ pub fn growth(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 /// Instructions of one operation: those of a run with many minus those of a run with none.
-fn instructions(bench: &Bench, probe: Probe, session: &str) -> Result<f64> {
+fn instructions(bench: &Bench, probe: FlatProbe, session: &str) -> Result<f64> {
     let none = counted(bench, probe, session, 0)?;
     let many = counted(bench, probe, session, COUNTED)?;
     ensure!(many > none, "{COUNTED} operations took no instructions: {many} against {none}");
@@ -65,7 +65,7 @@ fn instructions(bench: &Bench, probe: Probe, session: &str) -> Result<f64> {
 }
 
 /// Instructions of a whole run without the indexer's thread, which works in batches of its own.
-fn counted(bench: &Bench, probe: Probe, session: &str, count: u64) -> Result<f64> {
+fn counted(bench: &Bench, probe: FlatProbe, session: &str, count: u64) -> Result<f64> {
     let dir = tempfile::tempdir_in(&bench.dir)?;
     let done = child::command("valgrind")
         .args(["--tool=callgrind", "--quiet", "--separate-threads=yes"])
@@ -88,7 +88,7 @@ fn counted(bench: &Bench, probe: Probe, session: &str, count: u64) -> Result<f64
 }
 
 /// Opens the store, warms up, does `count` operations and closes: run under callgrind.
-pub fn run(probe: Probe, url: &str, session: &str, count: u64) -> Result<()> {
+pub fn run(probe: FlatProbe, url: &str, session: &str, count: u64) -> Result<()> {
     let payloads = Payloads::new();
     single_threaded()?.block_on(async {
         let engine = open(url).await?;
@@ -104,7 +104,7 @@ pub fn run(probe: Probe, url: &str, session: &str, count: u64) -> Result<()> {
 
 async fn operate(
     engine: &Engine,
-    probe: Probe,
+    probe: FlatProbe,
     payloads: &Payloads,
     id: &SessionId,
     last: u64,
@@ -112,12 +112,12 @@ async fn operate(
 ) -> Result<()> {
     let owner = Arc::new(subject::owner());
     match probe {
-        Probe::Append => {
+        FlatProbe::Append => {
             let wish = Append { events: vec![subject::draft(payloads, nth)], ..Append::default() };
             engine.append(&owner, id, wish, None).await?;
         }
-        Probe::Turn => crate::talk::turn(engine, id).await?,
-        Probe::Page => {
+        FlatProbe::Turn => crate::talk::turn(engine, id).await?,
+        FlatProbe::Page => {
             let after = page_start(nth, last);
             let after = after.min(last - PAGE_ROWS as u64);
             let query = EventQuery { after, limit: PAGE_ROWS, ..EventQuery::default() };

@@ -127,13 +127,13 @@ fn main() -> Result<()> {
         Some(Part::BareRoute { database, lanes }) => raw::route::serve(&database, lanes),
         Some(Part::Serve { listen, store, .. }) => serve::serve(listen, &store),
         Some(Part::ProbeAppend { store, session, count }) => {
-            flat::run(flat::Probe::Append, &store, &session, count)
+            flat::run(flat::FlatProbe::Append, &store, &session, count)
         }
         Some(Part::ProbeTurn { store, session, count }) => {
-            flat::run(flat::Probe::Turn, &store, &session, count)
+            flat::run(flat::FlatProbe::Turn, &store, &session, count)
         }
         Some(Part::ProbePage { store, session, count }) => {
-            flat::run(flat::Probe::Page, &store, &session, count)
+            flat::run(flat::FlatProbe::Page, &store, &session, count)
         }
     }
 }

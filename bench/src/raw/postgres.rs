@@ -101,7 +101,7 @@ const APPEND_ONE: &str = "
     SELECT 1, sk, last_sequence, 'user.message', $3, last_sequence, 'u', $2 FROM head
     RETURNING seq";
 
-struct Job {
+struct PostgresJob {
     session: i64,
     content: Arc<str>,
     done: oneshot::Sender<()>,
@@ -158,7 +158,7 @@ pub async fn check_stored(url: &str, done: u64) -> Result<()> {
 
 /// Writers, sharded by session, each with a connection of its own.
 pub(super) struct Batches {
-    lanes: Vec<mpsc::UnboundedSender<Job>>,
+    lanes: Vec<mpsc::UnboundedSender<PostgresJob>>,
     writers: JoinSet<Result<()>>,
 }
 
@@ -179,7 +179,7 @@ impl Batches {
     pub(super) async fn append(&self, session: i64, content: Arc<str>) -> Result<()> {
         let (done, wait) = oneshot::channel();
         let lane = &self.lanes[session as usize % self.lanes.len()];
-        lane.send(Job { session, content, done }).ok().context("a raw lane ended")?;
+        lane.send(PostgresJob { session, content, done }).ok().context("a raw lane ended")?;
         wait.await.context("a raw lane failed")
     }
 
@@ -225,7 +225,7 @@ async fn append_batches(
     Ok((all.len() as u64, took, all))
 }
 
-async fn write_batches(client: Client, mut queue: mpsc::UnboundedReceiver<Job>) -> Result<()> {
+async fn write_batches(client: Client, mut queue: mpsc::UnboundedReceiver<PostgresJob>) -> Result<()> {
     let statement = client.prepare(APPEND_BATCH).await?;
     let mut jobs = Vec::with_capacity(BATCH_MAX);
     while queue.recv_many(&mut jobs, BATCH_MAX).await > 0 {
@@ -288,7 +288,7 @@ async fn joined(mut tasks: JoinSet<Result<Latencies>>) -> Result<Latencies> {
 }
 
 /// Pending rows that workers take with SKIP LOCKED.
-pub struct Queue {
+pub struct PostgresQueue {
     database: Database,
     taking: Taking,
 }
@@ -315,7 +315,7 @@ const TAKE_AND_TELL: &str = "
     )
     SELECT sk, epoch FROM taken";
 
-impl Queue {
+impl PostgresQueue {
     pub fn prepare(admin: &str, pending: u64, taking: Taking) -> Result<Self> {
         let database = Database::create(admin)?;
         run(

@@ -38,7 +38,7 @@ pub fn open(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-struct Job {
+struct SqliteJob {
     session: i64,
     contents: Vec<Arc<str>>,
     done: oneshot::Sender<i64>,
@@ -46,7 +46,7 @@ struct Job {
 
 /// Appends by one writer thread on a fresh database.
 pub(super) struct Writer {
-    jobs: Sender<Job>,
+    jobs: Sender<SqliteJob>,
     thread: JoinHandle<Result<()>>,
 }
 
@@ -68,7 +68,7 @@ impl Writer {
     /// Returns when it is committed.
     pub(super) async fn append(&self, session: i64, contents: Vec<Arc<str>>) -> Result<()> {
         let (done, wait) = oneshot::channel();
-        self.jobs.send(Job { session, contents, done })?;
+        self.jobs.send(SqliteJob { session, contents, done })?;
         wait.await?;
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Writer {
     }
 }
 
-fn write_all(connection: &Connection, queue: &Receiver<Job>) -> Result<()> {
+fn write_all(connection: &Connection, queue: &Receiver<SqliteJob>) -> Result<()> {
     let mut begin = connection.prepare("BEGIN IMMEDIATE")?;
     let mut commit = connection.prepare("COMMIT")?;
     let mut advance = connection.prepare(
@@ -163,7 +163,7 @@ async fn produce(
                 let contents = (0..appends.batch as u64).map(|n| payloads.nth(nth + n).clone()).collect();
                 let (done, wait) = oneshot::channel();
                 let sent = Instant::now();
-                jobs.send(Job { session: nth as i64 % SESSIONS as i64, contents, done })?;
+                jobs.send(SqliteJob { session: nth as i64 % SESSIONS as i64, contents, done })?;
                 wait.await?;
                 latencies.add(sent.elapsed());
             }
@@ -273,13 +273,13 @@ fn print_event(row: &rusqlite::Row<'_>, out: &mut Vec<u8>) -> Result<()> {
 }
 
 /// Pending rows that workers take, each batch in a transaction of its own.
-pub struct Queue {
+pub struct SqliteQueue {
     _dir: tempfile::TempDir,
     connection: Mutex<Connection>,
     taking: Taking,
 }
 
-impl Queue {
+impl SqliteQueue {
     pub fn prepare(dir: &Path, pending: u64, taking: Taking) -> Result<Self> {
         let dir = tempfile::tempdir_in(dir)?;
         let connection = open(&dir.path().join("raw.sqlite3"))?;

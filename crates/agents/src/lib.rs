@@ -11,8 +11,10 @@
 //! - [`executor`]: the worker that runs tasks with all of these;
 //! - [`talk`]: conversations, from a message to its reply and from a sitting to its end;
 //! - [`lesson_writer`]: closes feedback sessions and draws the lesson from each;
+//! - [`background`]: what a process with an open store does by itself: sweeps, ends, removals;
 //! - [`context`]: how a transcript and everything around it become a request within a budget. Pure.
 
+pub mod background;
 pub mod context;
 pub mod executor;
 mod heartbeat;

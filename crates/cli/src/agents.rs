@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sederunt_agents::background::RunningExecutor;
 use sederunt_agents::executor::kit::{Kit, Means};
 use sederunt_agents::executor::{Executor, Settings};
 use sederunt_agents::model;
@@ -20,8 +21,6 @@ use sederunt_agents::tool::mcp;
 use sederunt_core::engine::Engine;
 use sederunt_core::ids::TenantId;
 use serde::Deserialize;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::config::{Config, toml_file};
 use crate::exit::{Failure, Result};
@@ -135,43 +134,18 @@ struct McpServer {
     headers: BTreeMap<String, String>,
 }
 
-/// The built-in workers while they run.
-pub struct Workers {
-    leave: watch::Sender<bool>,
-    serving: JoinHandle<()>,
-}
-
-impl Workers {
-    /// Starts them; none when the configuration asks for none.
-    pub fn start(engine: &Engine, kit: Arc<Kit>, config: &Config, url: &str) -> Result<Option<Self>> {
-        if config.workers == 0 {
-            return Ok(None);
-        }
-        let settings = Settings {
-            worker: format!("sederunt-{}", std::process::id()),
-            runs_max: config.workers,
-            lease: config.work.lease.0,
-            base_url: url.trim_end_matches('/').to_owned(),
-        };
-        let executor = Executor::new(engine.clone(), kit, settings);
-        let (leave, leaving) = watch::channel(false);
-        Ok(Some(Self { leave, serving: tokio::spawn(async move { executor.serve(leaving).await }) }))
+/// Starts the built-in workers; none when the configuration asks for none.
+pub fn start_executor(engine: &Engine, kit: Arc<Kit>, config: &Config, url: &str) -> Option<RunningExecutor> {
+    if config.workers == 0 {
+        return None;
     }
-
-    /// Lets them finish their runs within `patience`; what is left then is queued again when its lease ends.
-    pub async fn stop(self, patience: std::time::Duration) {
-        let _ = self.leave.send(true);
-        let mut serving = self.serving;
-        if tokio::time::timeout(patience, &mut serving).await.is_err() {
-            tracing::warn!(
-                target: "sederunt::work",
-                "the time for shutting down is over; runs that are still under way go on from their logs, at the next start \
-                 or on another node"
-            );
-            serving.abort();
-            let _ = serving.await;
-        }
-    }
+    let settings = Settings {
+        worker: format!("sederunt-{}", std::process::id()),
+        runs_max: config.workers,
+        lease: config.work.lease.0,
+        base_url: url.trim_end_matches('/').to_owned(),
+    };
+    Some(RunningExecutor::start(Executor::new(engine.clone(), kit, settings)))
 }
 
 /// The installation's settings of the safety check.

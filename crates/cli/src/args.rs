@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub use feedback::{Feedback, GiveFeedback, LessonFilter, Lessons};
+pub use feedback::{FeedbackCommand, GiveFeedbackArgs, LessonFilterArgs, LessonsCommand};
 pub use work::{
-    Agents, Approve, Bundle, Criteria, Deny, Entities, Inbox, InboxOne, ListTasks, PageOf, Tasks, Views, Work,
+    AgentsCommand, ApproveArgs, BundleCommand, CriteriaCommand, DenyArgs, EntitiesCommand, InboxArgs,
+    InboxCommand, ListTasksArgs, PageArgs, TasksCommand, ViewsCommand, WorkCommand,
 };
 
 use crate::chat::commands::Tier;
@@ -23,7 +24,7 @@ use crate::config::{Flag, Span};
 #[command(name = "sederunt", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArgs,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -31,23 +32,23 @@ pub struct Cli {
 /// What every command takes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
-pub struct Global {
-    /// The store: a directory, `memory:` or `postgres://…` [default: ./.store]
+pub struct GlobalArgs {
+    /// Open this store: a directory, `memory:` or `postgres://…` [default: ./.store]
     #[arg(long, global = true, value_name = "PLACE")]
     pub store: Option<String>,
-    /// The tenant to work in
+    /// Work in this tenant
     #[arg(long, global = true, value_name = "NAME", default_value = "default")]
     pub tenant: String,
-    /// Write JSON for programs instead of tables for people
+    /// Print JSON instead of tables
     #[arg(long, global = true)]
     pub json: bool,
-    /// Go through this server instead of opening the store
+    /// Send commands to this server instead of opening the store
     #[arg(long, global = true, value_name = "URL")]
     pub server: Option<String>,
-    /// The file with the key to show to the server
+    /// Read the API key from this file
     #[arg(long, global = true, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// The configuration file (TOML)
+    /// Read settings from this TOML file
     #[arg(long, global = true, value_name = "FILE", env = "SEDERUNT_CONFIG")]
     pub config: Option<PathBuf>,
 }
@@ -55,146 +56,146 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start the server
-    Serve(Serve),
+    Serve(ServeArgs),
     /// Talk in the terminal
     ///
     /// Without --server it goes through the server that has the store open, or starts one for as long as the chat
     /// lasts. Lines that are piped in are answered one by one.
-    Chat(Chat),
-    /// Speak MCP on stdin and stdout, for an agent that starts this command
+    Chat(ChatArgs),
+    /// Serve MCP on stdin and stdout, for an agent that starts this command
     ///
     /// Without --server it goes through the server that has the store open, or starts one for as long as it lasts;
     /// any number of them share a store. It ends when stdin does.
-    Mcp(Door),
-    /// Look at sessions, follow their logs, run them again
+    Mcp(ConnectArgs),
+    /// List sessions, follow their logs, retry and stop them
     #[command(subcommand, visible_alias = "session")]
-    Sessions(Sessions),
-    /// Define tasks, start them, see where they stand
+    Sessions(SessionsCommand),
+    /// Define tasks, start them, show their status
     #[command(subcommand, visible_alias = "task")]
-    Tasks(Tasks),
+    Tasks(TasksCommand),
     /// Define agents
     #[command(subcommand, visible_alias = "agent")]
-    Agents(Agents),
-    /// Define entities: what work is about
+    Agents(AgentsCommand),
+    /// Define entities, the records that work is about
     #[command(subcommand, visible_alias = "entity")]
-    Entities(Entities),
-    /// Define criteria sets, by which outputs are judged
+    Entities(EntitiesCommand),
+    /// Define criteria sets, which judge outputs
     #[command(subcommand)]
-    Criteria(Criteria),
-    /// Define views: forms that people answer
+    Criteria(CriteriaCommand),
+    /// Define views, the forms that people answer
     #[command(subcommand, visible_alias = "view")]
-    Views(Views),
+    Views(ViewsCommand),
     /// Export and import all definitions of a tenant
     #[command(subcommand)]
-    Bundle(Bundle),
-    /// See what waits for a decision or an answer
-    Inbox(Inbox),
-    /// Approve what waits
-    Approve(Approve),
-    /// Deny what waits
-    Deny(Deny),
-    /// See the work queue: what needs you, runs, failed, is done; alone it counts them
+    Bundle(BundleCommand),
+    /// List what waits for a decision or an answer
+    Inbox(InboxArgs),
+    /// Approve a tool call or an output
+    Approve(ApproveArgs),
+    /// Deny a tool call or an output
+    Deny(DenyArgs),
+    /// Count or list the work queue: what needs you, what runs, what failed, what is done today
     Work {
         #[command(subcommand)]
-        command: Option<Work>,
+        command: Option<WorkCommand>,
     },
-    /// Look at claims and take work
+    /// List claims, claim work
     #[command(subcommand)]
-    Claims(Claims),
-    /// Say what you think of an agent's work, and add to it
+    Claims(ClaimsCommand),
+    /// Give feedback on an agent's work, add to it, close it
     #[command(subcommand)]
-    Feedback(Feedback),
-    /// See what feedback has taught, accept it, reword it, retire it
+    Feedback(FeedbackCommand),
+    /// List, accept, reword and retire what feedback has taught
     #[command(subcommand, visible_alias = "lesson")]
-    Lessons(Lessons),
-    /// Make, list and revoke API keys
+    Lessons(LessonsCommand),
+    /// Create, list and revoke API keys
     #[command(subcommand)]
-    Keys(Keys),
+    Keys(KeysCommand),
     /// Create users, set roles, link identities
     #[command(subcommand)]
-    Users(Users),
-    /// Make, suspend and delete tenants
+    Users(UsersCommand),
+    /// Create, suspend and delete tenants
     #[command(subcommand)]
-    Tenants(Tenants),
-    /// Read the audit trail: who made, changed, exported or deleted what
-    Audit(Audit),
-    /// Delete old ratings and crisis records of all tenants; what is held stays
+    Tenants(TenantsCommand),
+    /// List who created, changed, exported or deleted what
+    Audit(AuditArgs),
+    /// Delete old ratings and crisis records of all tenants, except those on hold
     ///
     /// Without --yes it counts what would be deleted, and deletes nothing. --tenant has no effect.
-    Purge(Purge),
-    /// Show how much is remembered, and how conversations were rated
+    Purge(PurgeArgs),
+    /// Count memories, ratings and crisis records
     #[command(subcommand)]
-    Memory(Memory),
-    /// Keep crisis records from being purged
+    Memory(MemoryCommand),
+    /// Exempt crisis records from purging
     #[command(subcommand)]
-    Safety(Safety),
-    /// Bring the store to the schema of this version; the server does it by itself where its login may
-    Migrate(Migrate),
+    Safety(SafetyCommand),
+    /// Upgrade the store to the schema of this version; a server does it at its start if its login may
+    Migrate(MigrateArgs),
     /// Copy an SQLite store into a new directory, also while it is in use
     Backup {
         /// The new directory
         to: PathBuf,
     },
-    /// Make the SQLite store that --store names from a backup; it must not exist yet
+    /// Restore a backup into the SQLite store that --store names; it must not exist yet
     Restore {
         /// The directory of the backup
         from: PathBuf,
     },
     /// Copy an SQLite store into an empty PostgreSQL database
-    Copy(Copy),
+    Copy(CopyArgs),
     /// Check the store, its files, its clock and its versions
     Doctor,
-    /// Show the settings in force, and where each came from
+    /// Show the settings and where each comes from
     #[command(subcommand)]
-    Config(ShowConfig),
-    /// Print the description of the HTTP interface
+    Config(ConfigCommand),
+    /// Print the OpenAPI document of the HTTP API
     Openapi,
     /// Print a completion script for a shell
     Completions {
-        /// The shell that reads it
+        /// Print it for this shell
         shell: Shell,
     },
 }
 
 #[derive(Debug, Args)]
-pub struct Purge {
+pub struct PurgeArgs {
     /// Keep ratings for so many days
     #[arg(long, value_name = "DAYS", default_value_t = 180, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub ratings: u32,
     /// Keep the crisis log for so many days
     #[arg(long, value_name = "DAYS", default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub crisis: u32,
-    /// Delete; without this it only says what would be deleted
+    /// Delete; without this, only print what would be deleted
     #[arg(long)]
     pub yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Memory {
+pub enum MemoryCommand {
     /// Count facts, arcs, rules, ratings by label, and crisis records
     ///
     /// Without --thread and --user-id, ratings and crisis records are those of the whole tenant where an owner asks.
     Status {
-        /// A conversation, and what it uses of memory
+        /// Count only for this conversation
         #[arg(long, value_name = "ID")]
         thread: Option<String>,
-        /// A user
+        /// Count only for this user
         #[arg(long, value_name = "ID")]
         user_id: Option<String>,
     },
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Safety {
+pub enum SafetyCommand {
     /// Exempt crisis records of the tenant from purging until a date; a hold is never shortened
     Hold {
-        /// The last day on which they are held, or a time
+        /// Hold them until the end of this day, or until this time
         #[arg(long, value_name = "DATE")]
         until: String,
-        /// Those of one conversation alone
+        /// Hold only those of this conversation
         #[arg(long, value_name = "ID")]
         thread: Option<String>,
-        /// Why
+        /// Record this reason
         #[arg(long, default_value = "legal_hold",
             value_parser = ["legal_hold", "incident_review", "complaint", "audit"])]
         reason: String,
@@ -202,26 +203,26 @@ pub enum Safety {
 }
 
 #[derive(Debug, Args)]
-pub struct Serve {
-    /// The address and port to serve on [default: 127.0.0.1:7070]
+pub struct ServeArgs {
+    /// Listen on this address and port [default: 127.0.0.1:7070]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
-    /// Who may call: everybody on this machine (local), or those with a key (keys) or a token (jwt) [default: local]
+    /// Accept every caller on this machine (local), or callers with a key (keys) or a token (jwt) [default: local]
     #[arg(long, value_name = "MODE", value_parser = ["local", "keys", "jwt"])]
     pub auth: Option<String>,
-    /// The address by which others reach this server
+    /// Begin links with this address, by which others reach the server
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
-    /// How to write the log [default: text]
+    /// Write the log in this format [default: text]
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
     pub log: Option<String>,
-    /// Runs that this server works on at once; 0 leaves all work to others [default: 4]
+    /// Run at most this many tasks at once; 0 leaves all work to other workers [default: 4]
     #[arg(long, value_name = "N")]
     pub workers: Option<String>,
     /// Default model for agents without one: eliza, openai:MODEL, anthropic:MODEL or scripted:FILE [default: eliza]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// The model that answers in conversations when `quality` is asked for
+    /// Model that answers conversations in the tier `quality`
     #[arg(long, value_name = "MODEL")]
     pub response_model: Option<String>,
     /// Fill an empty store with sessions to look at, and keep some of them moving
@@ -230,41 +231,41 @@ pub struct Serve {
 }
 
 #[derive(Debug, Args)]
-pub struct Chat {
-    /// The conversation to go on with; without it a new one
+pub struct ChatArgs {
+    /// Continue this conversation; without it, start a new one
     #[arg(long, value_name = "ID")]
     pub thread_id: Option<String>,
-    /// Whose memory is used; without it the conversation has its own
+    /// Use the memory of this user; without it, the conversation has its own
     #[arg(long, value_name = "ID")]
     pub user_id: Option<String>,
-    /// Keep nothing: no conversation, no memory, no line of history; --user-id is ignored
+    /// Store nothing: no conversation, no memory, no history; --user-id is ignored
     #[arg(long)]
     pub incognito: bool,
-    /// Which model answers
+    /// Answer with the fast or the better model
     #[arg(long, value_enum, default_value_t)]
     pub tier: Tier,
     #[command(flatten)]
-    pub door: Door,
-    /// Write without colours, as NO_COLOR asks for too
+    pub connect_args: ConnectArgs,
+    /// Print without colours, as with NO_COLOR
     #[arg(long)]
     pub no_color: bool,
 }
 
-/// What is said to a server that is found, or started.
+/// How a server is reached, or started.
 #[derive(Debug, Args)]
-pub struct Door {
-    /// The model, where a server is started: eliza, openai:MODEL, anthropic:MODEL or scripted:FILE
+pub struct ConnectArgs {
+    /// Model of a server that is started here: eliza, openai:MODEL, anthropic:MODEL or scripted:FILE
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// The key to show to the server; --key-file keeps it out of the list of processes
+    /// Authenticate with this key; --key-file keeps it out of the list of processes
     #[arg(long, value_name = "KEY", env = "SEDERUNT_KEY", hide_env_values = true)]
     pub key: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Sessions {
+pub enum SessionsCommand {
     /// List sessions, newest first
-    Ls(ListSessions),
+    Ls(ListSessionsArgs),
     /// Show one session
     Show {
         /// The session: its id, or at least four characters of its beginning
@@ -281,26 +282,26 @@ pub enum Sessions {
         #[arg(long)]
         no_follow: bool,
     },
-    /// Write what was said in a session to a file or stdout
+    /// Export the messages of a session to a file or stdout
     Export {
         /// The session: its id, or at least four characters of its beginning
         id: String,
-        /// Markdown, JSON (always the whole log) or plain text
-        #[arg(long, value_enum, default_value_t = Paper::Md)]
-        format: Paper,
-        /// The whole log, not only what was said
+        /// Write Markdown, JSON (always the whole log) or plain text
+        #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
+        format: ExportFormat,
+        /// Export the whole log, not only messages
         #[arg(long)]
         all: bool,
-        /// The file to write; stdout without it
+        /// Write to this file instead of stdout
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Make a new session that does the work of a failed one again
+    /// Retry the work of a failed session in a new one
     Retry {
         /// The session: its id, or at least four characters of its beginning
         id: String,
     },
-    /// Stop a session; one that no worker holds ends at once, another when its worker is told
+    /// Stop a session: at once, or when the worker that runs it hears of it
     Stop {
         /// The session: its id, or at least four characters of its beginning
         id: String,
@@ -309,21 +310,21 @@ pub enum Sessions {
     Answer {
         /// The session: its id, or at least four characters of its beginning
         id: String,
-        /// The answer as text
+        /// Answer as text
         #[arg(required_unless_present = "value", conflicts_with = "value")]
         text: Option<String>,
-        /// The answer as JSON
+        /// Answer as JSON
         #[arg(long, value_name = "JSON")]
         value: Option<String>,
     },
-    /// Complete a step that is a person's to do
+    /// Complete a step that is assigned to a person
     Done {
         /// The session: its id, or at least four characters of its beginning
         id: String,
-        /// What came of it, as JSON
+        /// Result as JSON
         #[arg(long, value_name = "JSON")]
         result: Option<String>,
-        /// What came of it, as text
+        /// Result as text
         #[arg(long)]
         text: Option<String>,
     },
@@ -332,18 +333,18 @@ pub enum Sessions {
         /// The sessions: their ids, or at least four characters of the beginning of each
         #[arg(required = true)]
         ids: Vec<String>,
-        /// Also sessions of groups (owners)
+        /// Delete group sessions too (owners only)
         #[arg(long)]
         force: bool,
     },
 }
 
 #[derive(Debug, Default, Args)]
-pub struct ListSessions {
+pub struct ListSessionsArgs {
     /// Only sessions of this type: agent, response, tool or mixed
     #[arg(long = "type", value_name = "TYPE")]
     pub session_type: Option<String>,
-    /// draft, pending, running, waiting_human, awaiting_tool, idle, completed, failed, expired or abandoned; several with
+    /// Only sessions in this status: draft, pending, running, waiting_human, awaiting_tool, idle, completed, failed, expired or abandoned; several with
     /// commas in between
     #[arg(long)]
     pub status: Option<String>,
@@ -368,48 +369,48 @@ pub struct ListSessions {
     /// Only sessions with these words in title, description or messages
     #[arg(long, value_name = "WORDS")]
     pub search: Option<String>,
-    /// Hidden sessions too
+    /// List hidden sessions too
     #[arg(long)]
     pub all: bool,
     /// Only sessions without a parent
     #[arg(long)]
     pub parents_only: bool,
-    /// How many to list at most
+    /// List at most this many
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
-    /// Go on where the last page ended
+    /// Continue after the last page, with its cursor
     #[arg(long)]
     pub cursor: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub struct Audit {
-    /// Lines to show
+pub struct AuditArgs {
+    /// List at most this many lines
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
-    /// Go on where the last page ended
+    /// Continue after the last page, with its cursor
     #[arg(long)]
     pub cursor: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Paper {
+pub enum ExportFormat {
     Md,
     Json,
     Txt,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Claims {
+pub enum ClaimsCommand {
     /// List claimed sessions with their leases
     Ls,
     /// Claim pending sessions
-    Take(TakeClaims),
+    Take(TakeClaimsArgs),
 }
 
 #[derive(Debug, Args)]
-pub struct TakeClaims {
-    /// A name by which people recognise this worker
+pub struct TakeClaimsArgs {
+    /// Show this name of the worker in claims
     #[arg(long, value_name = "NAME")]
     pub worker: String,
     /// Only sessions of this type; may be given more than once
@@ -418,21 +419,21 @@ pub struct TakeClaims {
     /// Only sessions of this agent; may be given more than once
     #[arg(long = "agent", value_name = "SLUG")]
     pub agent_slugs: Vec<String>,
-    /// How many to claim at most
+    /// Claim at most this many
     #[arg(long, default_value_t = 1)]
     pub limit: u32,
-    /// How long the claim holds without a heartbeat; the server's setting without it
+    /// Hold the claim this long without a heartbeat; the default is a setting of the server
     #[arg(long)]
     pub lease: Option<Span>,
-    /// How long to wait for work
+    /// Wait this long for work
     #[arg(long, default_value = "0s")]
     pub wait: Span,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Keys {
-    /// Make a key; its secret is shown once
-    Create(CreateKey),
+pub enum KeysCommand {
+    /// Create a key and print its secret, once
+    Create(CreateKeyArgs),
     /// List the keys of the tenant
     Ls,
     /// Revoke a key
@@ -443,33 +444,33 @@ pub enum Keys {
 }
 
 #[derive(Debug, Args)]
-pub struct CreateKey {
-    /// Whose key it is; needed for members and guests
+pub struct CreateKeyArgs {
+    /// Create it for this user; required for members and guests
     #[arg(long, value_name = "ID")]
     pub user: Option<String>,
-    /// owner, member, guest, worker or channel
+    /// Give it this role: owner, member, guest, worker or channel
     #[arg(long)]
     pub role: String,
-    /// The session-id prefix of a channel's key
+    /// Bind a channel's key to session ids with this prefix
     #[arg(long)]
     pub prefix: Option<String>,
-    /// The key may act for other users of the tenant
+    /// Let it act for other users of the tenant
     #[arg(long)]
     pub act_as: bool,
-    /// When the key stops working, counted from now: 30d
+    /// Expire it after this time, such as 30d
     #[arg(long, value_name = "TIME")]
     pub expires: Option<Span>,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Users {
+pub enum UsersCommand {
     /// List the users of the tenant
     Ls,
-    /// Make a user
+    /// Create a user
     Create {
-        /// The user's id; without it one is made up
+        /// Id of the user; drawn if it is left out
         id: Option<String>,
-        /// What people call them
+        /// Name of the user
         #[arg(long)]
         name: Option<String>,
         /// owner, member or guest
@@ -483,33 +484,33 @@ pub enum Users {
         /// owner, member or guest
         role: String,
     },
-    /// Say who a user is on a platform
+    /// Link a user to an identity on a platform
     Link {
         /// The user
         id: String,
         /// telegram, slack or discord
         #[arg(long)]
         platform: String,
-        /// Their id there
+        /// Id of the user on that platform
         #[arg(long, value_name = "ID")]
         external_id: String,
     },
-    /// Make one person of two: everything of the first becomes the second's
+    /// Merge two users: the second receives everything of the first
     Merge {
-        /// The user that goes
+        /// User that is removed
         from: String,
-        /// The user that stays
+        /// User that remains
         into: String,
     },
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Tenants {
+pub enum TenantsCommand {
     /// List all tenants
     Ls,
-    /// Make a tenant
+    /// Create a tenant
     Create {
-        /// Its name
+        /// Name of the tenant
         id: String,
     },
     /// Refuse all credentials of a tenant
@@ -517,7 +518,7 @@ pub enum Tenants {
         /// The tenant
         id: String,
     },
-    /// Take a suspended tenant's credentials again
+    /// Accept the credentials of a suspended tenant again
     Resume {
         /// The tenant
         id: String,
@@ -526,21 +527,21 @@ pub enum Tenants {
     Delete {
         /// The tenant
         id: String,
-        /// Delete; without this nothing is deleted
+        /// Delete; without this, nothing is deleted
         #[arg(long)]
         yes: bool,
     },
 }
 
 #[derive(Debug, Args)]
-pub struct Migrate {
-    /// The database as the login that owns its tables: `postgres://…`; without it, --store
+pub struct MigrateArgs {
+    /// Connect as the login that owns the tables: `postgres://…`; without it, use --store
     #[arg(long, value_name = "URL")]
     pub migrate_store: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub struct Copy {
+pub struct CopyArgs {
     /// The directory of the SQLite store
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
@@ -550,8 +551,8 @@ pub struct Copy {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum ShowConfig {
-    /// Every setting with its value and its source
+pub enum ConfigCommand {
+    /// Print every setting with its value and its source
     Show,
 }
 
@@ -575,8 +576,8 @@ impl Cli {
         if let Command::Migrate(migrate) = &self.command {
             add("migrate_store", "--migrate-store", &migrate.migrate_store);
         }
-        if let Command::Chat(Chat { door, .. }) | Command::Mcp(door) = &self.command {
-            add("model", "--model", &door.model);
+        if let Command::Chat(ChatArgs { connect_args, .. }) | Command::Mcp(connect_args) = &self.command {
+            add("model", "--model", &connect_args.model);
         }
         flags
     }

@@ -9,26 +9,26 @@ use sederunt_api::client::Client;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::api::beside::{self, Holder};
 use crate::api::connect;
-use crate::args::Door;
-use crate::commands::Scene;
+use crate::api::server_file::{self, Holder};
+use crate::args::ConnectArgs;
+use crate::commands::CommandContext;
 use crate::config::{AuthKind, StorePlace};
 use crate::exit::{Exit, Failure, Result};
-use crate::serve::{House, server_config};
+use crate::serve::{RunningServer, server_config};
 
 /// What a command wants of its server.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish<'a> {
-    pub door: &'a Door,
+pub struct ServerNeed<'a> {
+    pub connect_args: &'a ConnectArgs,
     /// An incognito chat stays in this process, unless a server was named.
     pub incognito: bool,
-    pub lasts: Lasts,
+    pub lasts: SittingsLast,
 }
 
 /// What happens to open sittings when our own server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lasts {
+pub enum SittingsLast {
     /// They end with it.
     Here,
     /// The next server goes on with them.
@@ -55,10 +55,10 @@ struct Own {
 
 impl Host {
     /// Finds a server. Of several processes that start at once, one opens the store and the others find it.
-    pub async fn find(scene: &Scene, wish: Wish<'_>) -> Result<Self> {
+    pub async fn find(context: &CommandContext, wish: ServerNeed<'_>) -> Result<Self> {
         let since = Instant::now();
         loop {
-            match Self::look(scene, wish).await {
+            match Self::look(context, wish).await {
                 Err(failure) if failure.exit() == Exit::Unavailable && since.elapsed() < PATIENCE => {
                     tokio::time::sleep(LOOK_EVERY).await;
                 }
@@ -67,12 +67,12 @@ impl Host {
         }
     }
 
-    async fn look(scene: &Scene, wish: Wish<'_>) -> Result<Self> {
-        let Door { model, key } = wish.door;
-        let global = &scene.global;
+    async fn look(context: &CommandContext, wish: ServerNeed<'_>) -> Result<Self> {
+        let ConnectArgs { model, key } = wish.connect_args;
+        let global = &context.global;
         let tenant = TenantId::parse(&global.tenant)?;
         let key = match &global.key_file {
-            Some(file) => Some(beside::read_key(file)?),
+            Some(file) => Some(server_file::read_key(file)?),
             None => key.clone(),
         };
         let model_refused = |url: &str| {
@@ -84,25 +84,25 @@ impl Host {
             }
             return Ok(Self { client: connect(url, key, &tenant)?, own: None });
         }
-        if let Some(directory) = scene.config.directory().filter(|_| !wish.incognito)
-            && let Holder::Server(running) = beside::holder(directory).await
+        if let Some(directory) = context.config.directory().filter(|_| !wish.incognito)
+            && let Holder::Server(running) = server_file::holder(directory).await
         {
             if model.is_some() {
                 return Err(model_refused(&running.url));
             }
-            let key = key.map_or_else(|| beside::read_key(&beside::key_path(directory)), Ok)?;
+            let key = key.map_or_else(|| server_file::read_key(&server_file::key_path(directory)), Ok)?;
             return Ok(Self { client: connect(&running.url, Some(key), &tenant)?, own: None });
         }
-        Self::start(scene, wish).await
+        Self::start(context, wish).await
     }
 
     /// Starts a server that only this process, and readers of the store's directory, can call.
-    async fn start(scene: &Scene, wish: Wish<'_>) -> Result<Self> {
-        let mut config = scene.config.clone();
+    async fn start(context: &CommandContext, wish: ServerNeed<'_>) -> Result<Self> {
+        let mut config = context.config.clone();
         config.listen = "127.0.0.1:0".to_owned();
         config.auth = AuthKind::Keys;
         config.public_url = None;
-        let mut tenant = TenantId::parse(&scene.global.tenant)?;
+        let mut tenant = TenantId::parse(&context.global.tenant)?;
         if wish.incognito {
             leave_no_core();
             config.store = StorePlace(Place::Memory);
@@ -110,13 +110,13 @@ impl Host {
             tenant = TenantId::stored("default");
         }
         let mut server = server_config(&config)?;
-        if wish.lasts == Lasts::Beyond {
+        if wish.lasts == SittingsLast::Beyond {
             server.finalize_max = Duration::ZERO;
         }
-        let house = House::open(&config, server).await?;
-        let client = connect(&house.url, Some(house.key.clone()), &tenant)?;
+        let server = RunningServer::open(&config, server).await?;
+        let client = connect(&server.url, Some(server.key.clone()), &tenant)?;
         let (stop, stopped) = oneshot::channel();
-        let serving = tokio::spawn(house.serve(async {
+        let serving = tokio::spawn(server.serve(async {
             let _ = stopped.await;
         }));
         Ok(Self { client, own: Some(Own { stop, serving }) })

@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use sederunt_server::bridge::{self, Boxed, DialError, Line, Lines, Lost};
 use tokio::sync::Mutex;
 
-use crate::args::Door;
-use crate::commands::Scene;
+use crate::args::ConnectArgs;
+use crate::commands::CommandContext;
 use crate::exit::{Exit, Failure, Result};
-use crate::host::{Host, Lasts, Wish};
+use crate::host::{Host, ServerNeed, SittingsLast};
 use crate::serve::{Signals, start_log};
 
 /// How long to look for another server before a request is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub async fn run(scene: Scene, door: Door) -> Result<()> {
-    start_log(scene.config.log, "warn");
+pub async fn run(context: CommandContext, connect_args: ConnectArgs) -> Result<()> {
+    start_log(context.config.log, "warn");
     let mut signals = Signals::new()?;
-    let way = Pipe::find(&scene, &door).await?;
+    let way = Pipe::find(&context, &connect_args).await?;
     let first = way.line.clone();
-    let pipe = Arc::new(Pipe { scene, door, way: Mutex::new(Some(way)) });
+    let pipe = Arc::new(Pipe { context, connect_args, way: Mutex::new(Some(way)) });
     let not_mcp = |what| Failure::usage(format!("what came in is not MCP: {what}"));
     let done = tokio::select! {
         done = bridge::serve_stdio(&first, pipe.clone()) => done.map_err(not_mcp),
@@ -37,8 +37,8 @@ pub async fn run(scene: Scene, door: Door) -> Result<()> {
 
 /// The connection to a server, which may change.
 struct Pipe {
-    scene: Scene,
-    door: Door,
+    context: CommandContext,
+    connect_args: ConnectArgs,
     way: Mutex<Option<Way>>,
 }
 
@@ -50,12 +50,17 @@ struct Way {
 
 impl Pipe {
     /// Finds a server and connects to it. A server that is shutting down is skipped.
-    async fn find(scene: &Scene, door: &Door) -> Result<Way> {
+    async fn find(context: &CommandContext, connect_args: &ConnectArgs) -> Result<Way> {
         // Another server may replace one that shuts down, unless this one was named.
-        let patience = if scene.global.server.is_some() { Duration::ZERO } else { PATIENCE };
+        let patience = if context.global.server.is_some() { Duration::ZERO } else { PATIENCE };
         let since = Instant::now();
         loop {
-            let host = match Host::find(scene, Wish { door, incognito: false, lasts: Lasts::Beyond }).await {
+            let host = match Host::find(
+                context,
+                ServerNeed { connect_args, incognito: false, lasts: SittingsLast::Beyond },
+            )
+            .await
+            {
                 // Another process may have opened the store and not serve yet.
                 Err(failure) if failure.exit() != Exit::Usage && since.elapsed() < patience => {
                     tokio::time::sleep(LOOK_EVERY).await;
@@ -90,7 +95,7 @@ impl Pipe {
                 ours.line = dial(&ours.host).await?;
                 return Ok(ours.line.clone());
             }
-            _ => Self::find(&self.scene, &self.door).await?,
+            _ => Self::find(&self.context, &self.connect_args).await?,
         };
         let line = found.line.clone();
         *way = Some(found);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt::{Place, Sederunt};
+use sederunt_agents::background::RunningExecutor;
 use sederunt_core::people::SecretHash;
 use sederunt_server::{
     Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, Server, ServerConfig, StreamTimes,
@@ -14,17 +15,17 @@ use sederunt_server::{
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::agents::{self, Workers};
-use crate::api::beside::{self, Holder, Running};
+use crate::agents;
+use crate::api::server_file::{self, Holder, Running};
 use crate::caps;
-use crate::commands::Scene;
+use crate::commands::CommandContext;
 use crate::config::{AuthKind, Config, Jwt, LogFormat};
 use crate::demo;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::note;
 
-pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
-    let config = &scene.config;
+pub async fn run(context: &CommandContext, demo: bool) -> Result<()> {
+    let config = &context.config;
     start_log(config.log, "info");
     caps::raise_files();
     let mut server_config = server_config(config)?;
@@ -32,17 +33,17 @@ pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     server_config.metrics = start_metrics();
     // Before the address is announced: a signal that comes at once must drain, not kill.
     let signals = Signals::new()?;
-    let house = House::open(config, server_config).await?;
-    let demo = demo.then(|| tokio::spawn(demo::run(house.store.engine().clone())));
-    tracing::info!(target: "sederunt", url = %house.url, store = %config.store.0, "serving");
-    let said = match scene.out.line(format!("listening on {}", house.url)) {
+    let server = RunningServer::open(config, server_config).await?;
+    let demo = demo.then(|| tokio::spawn(demo::run(server.store.engine().clone())));
+    tracing::info!(target: "sederunt", url = %server.url, store = %config.store.0, "serving");
+    let said = match context.out.line(format!("listening on {}", server.url)) {
         // The parent process may not read the line.
         Ok(()) | Err(Failure::Closed) => {
-            house.serve(signals.stop(config.directory().map(Path::to_owned))).await;
+            server.serve(signals.stop(config.directory().map(Path::to_owned))).await;
             Ok(())
         }
         Err(failure) => {
-            house.serve(std::future::ready(())).await;
+            server.serve(std::future::ready(())).await;
             Err(failure)
         }
     };
@@ -55,45 +56,47 @@ pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
 }
 
 /// An open store with its server and workers. `serve` must be called: it also closes everything.
-pub struct House {
+pub struct RunningServer {
     pub url: String,
     /// The operator's key.
     pub key: String,
     store: Sederunt,
     server: Server,
-    workers: Option<Workers>,
+    executor: Option<RunningExecutor>,
     directory: Option<PathBuf>,
     drain: Duration,
 }
 
-impl House {
+impl RunningServer {
     /// Opens the store and the port, and announces them to commands on this machine.
     pub async fn open(config: &Config, server_config: ServerConfig) -> Result<Self> {
         let directory = config.directory();
         if let Some(directory) = directory {
-            let holder = beside::holder(directory).await;
+            let holder = server_file::holder(directory).await;
             if holder != Holder::Nobody {
-                return Err(beside::in_use(directory, &holder));
+                return Err(server_file::in_use(directory, &holder));
             }
         }
-        let opened = Sederunt::open(&config.store.0, config.options(true)?).await;
+        let opened = config.opener(true)?.open_place(&config.store.0).await;
         // Another process took the store a moment ago.
-        if let (Err(_), Some(taken)) = (&opened, directory.filter(|directory| beside::is_locked(directory))) {
-            return Err(beside::in_use(taken, &Holder::Somebody));
+        if let (Err(_), Some(taken)) =
+            (&opened, directory.filter(|directory| server_file::is_locked(directory)))
+        {
+            return Err(server_file::in_use(taken, &Holder::Somebody));
         }
         let store = opened?;
         match Self::over(&store, config, server_config).await {
-            Ok((server, key, workers)) => Ok(Self {
+            Ok((server, key, executor)) => Ok(Self {
                 url: format!("http://{}", server.local_addr()),
                 key,
                 store,
                 server,
-                workers,
+                executor,
                 directory: directory.map(Path::to_owned),
                 drain: config.shutdown.drain.0,
             }),
             Err(failure) => {
-                directory.into_iter().for_each(beside::forget);
+                directory.into_iter().for_each(server_file::forget);
                 store.close().await;
                 Err(failure)
             }
@@ -104,11 +107,11 @@ impl House {
         store: &Sederunt,
         config: &Config,
         mut server_config: ServerConfig,
-    ) -> Result<(Server, String, Option<Workers>)> {
+    ) -> Result<(Server, String, Option<RunningExecutor>)> {
         let key = match (&config.operator_key_file, config.directory()) {
-            (Some(file), _) => beside::read_key(file)?,
-            (None, Some(directory)) => beside::operator_key(directory)?,
-            (None, None) => beside::fresh_key(),
+            (Some(file), _) => server_file::read_key(file)?,
+            (None, Some(directory)) => server_file::operator_key(directory)?,
+            (None, None) => server_file::fresh_key(),
         };
         server_config.operator_key_hash = Some(SecretHash::of(&key));
         let kit = Arc::new(agents::kit(config)?);
@@ -118,24 +121,24 @@ impl House {
         let server = Server::bind(store.engine().clone(), server_config).await.map_err(refused)?;
         if let Some(directory) = config.directory() {
             let url = format!("http://{}", server.local_addr());
-            beside::announce(directory, &Running { url, pid: std::process::id() })?;
+            server_file::announce(directory, &Running { url, pid: std::process::id() })?;
         }
         let reached_at =
             config.public_url.clone().unwrap_or_else(|| format!("http://{}", server.local_addr()));
-        let workers = Workers::start(store.engine(), kit, config, &reached_at)?;
-        Ok((server, key, workers))
+        let executor = agents::start_executor(store.engine(), kit, config, &reached_at);
+        Ok((server, key, executor))
     }
 
     /// Serves until `shutdown` resolves, lets open work finish for a while, and closes everything.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) {
         // A command that comes while this server shuts down must wait for the store, not call a closed port.
         let leave = async {
             shutdown.await;
-            self.directory.as_deref().into_iter().for_each(beside::forget);
+            self.directory.as_deref().into_iter().for_each(server_file::forget);
         };
         self.server.run(leave).await;
-        if let Some(workers) = self.workers {
-            workers.stop(self.drain).await;
+        if let Some(executor) = self.executor {
+            executor.stop(self.drain).await;
         }
         self.store.close().await;
     }
@@ -171,7 +174,7 @@ impl Signals {
         tokio::spawn(async move {
             self.next().await;
             if let Some(directory) = directory {
-                beside::forget(&directory);
+                server_file::forget(&directory);
             }
             std::process::exit(Exit::Error as i32);
         });

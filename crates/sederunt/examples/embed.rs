@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use sederunt::{
-    Actor, Append, ClaimRequest, DraftEvent, Json, OpenSession, Post, Result, Settle, SourceKind, Status,
-    StreamItem,
+    Actor, Append, ClaimRequest, DraftEvent, Json, OpenSession, Result, SessionType, Settle, SourceKind,
+    Status, limits,
 };
-use sederunt::{SessionType, limits};
 
 #[tokio::main]
 pub async fn main() -> Result<()> {
@@ -16,45 +16,22 @@ pub async fn main() -> Result<()> {
     let store = sederunt::open(&directory.path().join("store").to_string_lossy()).await?;
     let me = Arc::new(Actor::local(SourceKind::Api));
 
-    // A conversation, and a reader of its log from the first event on.
-    let talk = OpenSession {
-        id: Some("cli:example".into()),
-        session_type: Some(SessionType::Mixed),
-        title: Some("A first talk".into()),
-        ..OpenSession::default()
-    };
-    let talk = store.open(&me, talk, None).await?.session;
-    let mut log = store.stream(me.clone(), &talk.id, None).await?;
-    store.append(&me, &talk.id, said("user.message", "Are you there?", None)?, None).await?;
-    'follow: loop {
-        match log.next().await? {
-            StreamItem::Frames(frames) => {
-                for frame in frames {
-                    let event = &frame.event;
-                    println!(
-                        "{} {} {}",
-                        event.sequence,
-                        event.kind.as_str(),
-                        event.text().unwrap_or_default()
-                    );
-                    if event.kind.as_str() == "user.message" {
-                        break 'follow;
-                    }
-                }
-            }
-            StreamItem::Ready | StreamItem::Gap { .. } | StreamItem::Reply(_) => {}
-            StreamItem::Ended => break,
+    // A session, and a reader of its log from the first event on.
+    let session = store.start(&me, SessionType::Mixed).await?;
+    let mut log = store.follow(&me, &session.id, 0).await?;
+    store.append_text(&me, &session.id, "user.message", "Are you there?").key("first question").await?;
+    while let Some(event) = log.next().await.transpose()? {
+        println!("{} {} {}", event.sequence, event.kind.as_str(), event.text().unwrap_or_default());
+        if event.kind.as_str() == "user.message" {
+            break;
         }
     }
 
-    // A turn: the built-in model answers, and both the message and the reply are in the log.
-    let conversations = store.conversations()?;
-    let chat = conversations.open(&me, "cli:turns", None).await?;
-    let taken =
-        conversations.post(&me, &chat, Post::text("Remember that my sister is called Mona")?, None).await?;
-    println!("{}", conversations.reply_to(&me, taken).await?.text);
+    // A conversation: the built-in model answers, and both the message and the reply are in the log.
+    let reply = store.say(&me, "cli:turns", "Remember that my sister is called Mona").await?;
+    println!("{}", reply.text);
 
-    // A piece of work: somebody queues it, a worker claims, reports and completes it.
+    // Work for a worker of your own: queue it, claim it, report, complete it.
     let work = OpenSession {
         session_type: Some(SessionType::Agent),
         status: Some(Status::Pending),

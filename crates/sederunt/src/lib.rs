@@ -3,37 +3,45 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use sederunt::{Actor, Append, DraftEvent, EventQuery, Json, OpenSession, SessionType, SourceKind};
+//! use futures_util::StreamExt;
+//! use sederunt::{Actor, SessionType, SourceKind};
 //!
 //! # #[tokio::main]
 //! # async fn main() -> sederunt::Result<()> {
 //! let store = sederunt::open("memory:").await?;
 //! let me = Arc::new(Actor::local(SourceKind::Api));
 //!
-//! let wish = OpenSession { session_type: Some(SessionType::Mixed), ..OpenSession::default() };
-//! let session = store.open(&me, wish, None).await?.session;
+//! let session = store.start(&me, SessionType::Mixed).await?;
+//! let mut log = store.follow(&me, &session.id, session.head.last_sequence).await?;
+//! store.append_text(&me, &session.id, "user.message", "Hello").key("greeting-1").await?;
 //!
-//! let hello = DraftEvent {
-//!     kind: "user.message".into(),
-//!     content: Some(Json::of(&"Hello")?),
-//!     ..DraftEvent::default()
-//! };
-//! store.append(&me, &session.id, Append { events: vec![hello], ..Append::default() }, None).await?;
-//!
-//! let log = store.read(&me, &session.id, EventQuery::default()).await?;
-//! assert_eq!(log.events.last().and_then(|event| event.text()).as_deref(), Some("Hello"));
+//! let event = log.next().await.expect("the log goes on")?;
+//! assert_eq!(event.text().as_deref(), Some("Hello"));
 //! store.close().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Owns two things: reading a store's address ([`Place`]) and building the engine over the store that it names
-//! ([`Sederunt`]). The product's commands are methods of [`Engine`], which a [`Sederunt`] dereferences to.
+//! [`open`] also starts the background work: it frees the work of dead workers, ends overdue sessions, silent
+//! conversations and silent feedback, and removes what is past its retention. [`Builder`] switches it off, and takes models
+//! and tools of your own. The commands are methods of [`Engine`], which a [`Sederunt`] dereferences to; a few have
+//! short forms that take an idempotency key (see [`Command`]). With the feature `http`, `Sederunt::router` gives the HTTP
+//! routes to mount in a server of your own.
+//!
+//! The guide is `docs/guides/embedding.md`; `examples/approval.rs` runs a task with a model, a tool and a person.
 
+mod builder;
+mod commands;
+mod follow;
+#[cfg(feature = "http")]
+pub mod http;
 mod open;
 mod place;
 
-pub use open::{Options, Sederunt, open};
+pub use builder::{Builder, Options};
+pub use commands::Command;
+pub use follow::EventStream;
+pub use open::{Sederunt, open};
 pub use place::Place;
 
 /// What runs turns and work: models, tools, conversations, the executor.
@@ -66,3 +74,8 @@ pub use sederunt_core::{
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct FrontPage;
+
+/// The examples of the guide run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/embedding.md")]
+struct Guide;

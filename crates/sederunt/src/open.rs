@@ -1,94 +1,46 @@
-//! From an address to a running engine, and back: opening, sweeping, closing.
+//! An open store, the engine over it and the work in its background; opening, closing.
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sederunt_agents::executor::Kit;
-use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::talk::{Conversations, Settings as TalkSettings};
-use sederunt_core::clock::SystemClock;
-use sederunt_core::engine::{Engine, Settings};
-use sederunt_core::error::{Error, Result};
-use sederunt_core::live::Hub;
-use sederunt_core::quota::QuotaSettings;
-use sederunt_core::store::Store;
-use sederunt_store::postgres::{PostgresOptions, PostgresStore};
-use sederunt_store::sqlite::{self, SqliteOptions, SqliteStore};
+use sederunt_agents::background::{Background, RunningExecutor};
+use sederunt_agents::talk::Conversations;
+use sederunt_core::access::Actor;
+use sederunt_core::engine::{Engine, Operator};
+use sederunt_core::error::Result;
+use sederunt_core::ids::{TenantId, UserId};
+use sederunt_core::session::SourceKind;
 
-use crate::Place;
+use crate::Builder;
 
-/// How often expired idempotency keys are removed.
-const PURGE_EVERY: Duration = Duration::from_secs(600);
+/// How long [`Sederunt::close`] lets runs and turns finish that are under way.
+pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(10);
 
-/// How a store is opened.
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub settings: Settings,
-    /// What tenants and users may keep.
-    pub quotas: QuotaSettings,
-    /// The clock of leases and deadlines; PostgreSQL uses only its offset.
-    pub clock: Arc<SystemClock>,
-    /// The schema of PostgreSQL that holds the tables.
-    pub schema: String,
-    /// Connections to PostgreSQL.
-    pub pool_size: usize,
-    /// Brings an older schema up to this version; otherwise such a store is refused.
-    pub migrate: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            settings: Settings::default(),
-            quotas: QuotaSettings::default(),
-            clock: Arc::default(),
-            schema: "sederunt".into(),
-            pool_size: 16,
-            migrate: true,
-        }
-    }
-}
-
-/// Opens the store at an address: a directory, `sqlite:PATH`, `memory:` or `postgres://…`.
+/// Opens the store at an address: a directory, `sqlite:PATH`, `memory:` or `postgres://…`. The background work starts
+/// with it; [`Sederunt::builder`] has the switches.
 pub async fn open(url: &str) -> Result<Sederunt> {
-    Sederunt::open(&url.parse()?, Options::default()).await
+    Builder::default().open(url).await
 }
 
-/// An open store with the engine over it. Its commands are methods of [`Engine`].
+/// An open store. Its commands are methods of [`Engine`], which it dereferences to.
+///
+/// End it by [`close`](Self::close), which waits for what is under way. Dropping it stops the background work; whatever
+/// was acknowledged is on disk by then, and the directory is free as soon as the last clone of the engine is gone.
 #[derive(Debug)]
 pub struct Sederunt {
-    engine: Engine,
+    pub(crate) engine: Engine,
+    pub(crate) conversations: Conversations,
+    pub(crate) background: Option<Background>,
+    pub(crate) executor: Option<RunningExecutor>,
+    #[cfg(feature = "http")]
+    pub(crate) mounted: Vec<sederunt_server::Mounted>,
 }
 
 impl Sederunt {
-    pub async fn open(place: &Place, options: Options) -> Result<Self> {
-        let hub = Arc::new(Hub::default());
-        let (settings, clock) = (options.settings, options.clock);
-        let private = clock.clone();
-        let in_files = |place| SqliteOptions { place, clock: clock.clone(), hub: hub.clone() };
-        let store: Arc<dyn Store> = match place {
-            Place::Directory(path) => SqliteStore::open(in_files(sqlite::Place::Directory(path.clone())))?,
-            Place::Memory => SqliteStore::open(in_files(sqlite::Place::Memory))?,
-            Place::Postgres(url) => {
-                let options = PostgresOptions {
-                    url: url.clone(),
-                    schema: options.schema,
-                    clock,
-                    hub: hub.clone(),
-                    migrate: options.migrate,
-                    pool_size: options.pool_size,
-                };
-                PostgresStore::open(options).await?
-            }
-        };
-        let heard = hub.clone();
-        let open = move || -> Result<Arc<dyn Store>> {
-            let place = sqlite::Place::Memory;
-            let options = SqliteOptions { place, clock: private.clone(), hub: heard.clone() };
-            Ok(SqliteStore::open(options)?)
-        };
-        Ok(Self { engine: Engine::new(store, hub, settings).with_private(open).with_quotas(options.quotas) })
+    /// Chooses how a store is opened.
+    pub fn builder() -> Builder {
+        Builder::default()
     }
 
     /// The engine, to be cloned into tasks.
@@ -96,34 +48,37 @@ impl Sederunt {
         &self.engine
     }
 
-    /// Conversations with the built-in model, which needs no key and no network. For models of your own, hand a [`Kit`] that has them
-    /// to [`Conversations::new`].
-    pub fn conversations(&self) -> Result<Conversations> {
-        let outbound = Outbound::new(Allow::default()).map_err(|error| Error::internal(error.to_string()))?;
-        Ok(Conversations::new(self.engine.clone(), Arc::new(Kit::plain(outbound)), TalkSettings::default()))
+    /// Runs conversations: a message goes in, a reply comes out, and both are in the log. Without a model of your own
+    /// the built-in `eliza` answers, which needs no key and no network.
+    pub fn conversations(&self) -> &Conversations {
+        &self.conversations
     }
 
-    /// Frees lost leases, ends overdue sessions and removes old keys at each interval until `stop` resolves. One
-    /// sweeper per store is enough; several do no harm.
-    pub async fn run_sweeper(&self, every: Duration, stop: impl Future<Output = ()>) {
-        let mut sweep = tokio::time::interval(every);
-        let mut purge = tokio::time::interval(PURGE_EVERY);
-        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut stop = std::pin::pin!(stop);
-        loop {
-            let done = tokio::select! {
-                () = &mut stop => return,
-                _ = sweep.tick() => self.engine.sweep().await.map(drop),
-                _ = purge.tick() => self.engine.purge_idempotency_keys().await.map(drop),
-            };
-            if let Err(error) = done {
-                tracing::warn!(target: "sederunt::sweeper", code = error.code(), "a sweep failed; the next one takes up the rest");
-            }
+    /// A user of the default tenant as the caller of commands, with the role that the user has now.
+    pub async fn acting_for(&self, user: &str) -> Result<Arc<Actor>> {
+        self.acting_in(&TenantId::stored("default"), user).await
+    }
+
+    /// A user of a tenant as the caller of commands.
+    pub async fn acting_in(&self, tenant: &TenantId, user: &str) -> Result<Arc<Actor>> {
+        let program = Operator::owner_of(tenant.clone(), SourceKind::Api);
+        Ok(Arc::new(self.engine.act_as(program, &UserId::parse(user)?).await?))
+    }
+
+    /// Lets runs and turns finish for ten seconds, stops the background work, finishes queued writes, and releases files
+    /// and connections. What does not finish goes on from its log at the next opening.
+    pub async fn close(mut self) {
+        #[cfg(feature = "http")]
+        for mounted in self.mounted.drain(..) {
+            mounted.close().await;
         }
-    }
-
-    /// Finishes queued writes and releases files and connections.
-    pub async fn close(self) {
+        if let Some(executor) = self.executor.take() {
+            executor.stop(DRAIN_MAX).await;
+        }
+        self.conversations.drain(DRAIN_MAX).await;
+        if let Some(background) = self.background.take() {
+            background.stop().await;
+        }
         self.engine.close().await;
     }
 }

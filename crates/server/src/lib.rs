@@ -11,14 +11,16 @@ mod in_process;
 mod listen;
 mod mcp;
 mod metrics;
+mod mount;
 mod proxies;
 mod workers;
 
 pub use config::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, ServerConfig, StreamTimes};
 pub use connections::ConnectionCaps;
-pub use http::{openapi, rights};
+pub use http::{CallerIdentity, openapi, rights};
 pub use in_process::client_in_process;
 pub use listen::Server;
 pub use mcp::bridge;
 pub use metrics::recorder;
+pub use mount::{Mounted, mount};
 pub use proxies::{AddressBlock, TrustedProxies};

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -78,7 +79,23 @@ impl Server {
 
     /// Serves until `shutdown` resolves; then accepts nothing new, ends streams, lets open requests finish for a
     /// while, and returns.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+    pub fn run<'a>(
+        self,
+        shutdown: impl Future<Output = ()> + Send + 'a,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        self.run_until(Box::pin(shutdown))
+    }
+
+    /// Boxed and without type parameters, so that the connection loop is compiled in this crate, with its
+    /// optimisation, and not in each crate that runs a server.
+    fn run_until<'a>(
+        self,
+        shutdown: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(self.serve_until(shutdown))
+    }
+
+    async fn serve_until(self, mut shutdown: Pin<Box<dyn Future<Output = ()> + Send + '_>>) {
         let Self { listener, app, conversations, config, phase, .. } = self;
         let drain = DrainRule {
             stall_max: config.streams.stall_max,
@@ -95,7 +112,6 @@ impl Server {
         let mut refusals = RefusalLog::default();
         // Every connection holds a sender: when all senders are gone, all connections are closed.
         let (open, mut all_closed) = mpsc::channel::<Infallible>(1);
-        tokio::pin!(shutdown);
         loop {
             tokio::select! {
                 () = &mut shutdown => break,

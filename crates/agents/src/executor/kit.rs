@@ -20,7 +20,7 @@ use crate::model::price::Prices;
 use crate::model::retry::{RetryPolicy, Retrying};
 use crate::outbound::Outbound;
 use crate::tool::http::{HttpTool, Secrets, Settings as HttpSettings};
-use crate::tool::{BadTool, Confirm, Error as ToolError, ToolSpec, Toolbox, mcp};
+use crate::tool::{BadTool, Confirm, Error as ToolError, Tool, ToolSpec, Toolbox, mcp};
 
 /// The name of a model that runs outside Sederunt.
 const EXTERNAL: &str = "external";
@@ -34,6 +34,8 @@ pub struct Kit {
     /// Models that the configuration names, such as scripts. No agent opens a file by itself.
     pub named: BTreeMap<String, Arc<dyn Model>>,
     pub prices: Prices,
+    /// Tools of the program itself, in sets. Agents of every tenant name a set as they name an MCP server.
+    pub toolsets: BTreeMap<String, Vec<Arc<dyn Tool>>>,
     /// The secrets and MCP servers of each tenant.
     pub means: BTreeMap<TenantId, Means>,
     pub outbound: Outbound,
@@ -108,6 +110,7 @@ impl Kit {
             providers: Providers::default(),
             named: BTreeMap::new(),
             prices: Prices::default(),
+            toolsets: BTreeMap::new(),
             means: BTreeMap::new(),
             outbound,
             retries: RetryPolicy::default(),
@@ -192,7 +195,10 @@ impl Kit {
                     let call_max = tool.timeout_ms.map_or(limits::TOOL_CALL_MAX, Duration::from_millis);
                     toolbox.add_within(Arc::new(self.http(tool, means)?), confirm, call_max)?;
                 }
-                Definition::Mcp(tools) => offer(&mut toolbox, means, tools).await?,
+                Definition::Mcp(tools) => match self.toolsets.get(&tools.server) {
+                    Some(set) => offer(&mut toolbox, set.clone(), tools, str::to_owned).await?,
+                    None => offer_server(&mut toolbox, means, tools).await?,
+                },
                 Definition::Builtin(_) => {}
             }
         }
@@ -233,16 +239,26 @@ impl ModelCheck for Kit {
 }
 
 /// Adds the tools of an MCP server that the agent names.
-async fn offer(toolbox: &mut Toolbox, means: &Means, wanted: &McpTools) -> Result<(), Unfit> {
+async fn offer_server(toolbox: &mut Toolbox, means: &Means, wanted: &McpTools) -> Result<(), Unfit> {
     let name = &wanted.server;
     let server = means.servers.get(name).ok_or_else(|| Unfit::NoServer(name.clone()))?;
     let listed = server.tools().await.map_err(|why| Unfit::Server { name: name.clone(), why })?;
-    let among = |names: &[String], tool: &str| names.iter().any(|one| mcp::offered(name, one) == tool);
+    offer(toolbox, listed, wanted, |tool| mcp::offered(name, tool)).await
+}
+
+/// Adds those of the listed tools that the agent names. `offered` is the name under which a model knows a tool.
+async fn offer(
+    toolbox: &mut Toolbox,
+    listed: Vec<Arc<dyn Tool>>,
+    wanted: &McpTools,
+    offered: impl Fn(&str) -> String,
+) -> Result<(), Unfit> {
+    let among = |names: &[String], tool: &str| names.iter().any(|one| offered(one) == tool);
     json_schema::prepare(listed.iter().map(|tool| &tool.spec().schema)).await;
     for tool in listed {
-        let offered = tool.spec().name.clone();
-        if wanted.allow.is_empty() || among(&wanted.allow, &offered) {
-            let asks = among(&wanted.requires_confirmation, &offered);
+        let name = tool.spec().name.clone();
+        if wanted.allow.is_empty() || among(&wanted.allow, &name) {
+            let asks = among(&wanted.requires_confirmation, &name);
             toolbox.add(tool, if asks { Confirm::Always } else { Confirm::WhenAsked })?;
         }
     }

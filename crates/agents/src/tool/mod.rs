@@ -6,6 +6,7 @@
 //! [`Outcome::NeedsConfirmation`], and a tool that needs it has not acted.
 
 mod error;
+mod function;
 pub mod http;
 pub mod mcp;
 mod schema;
@@ -16,6 +17,7 @@ use sederunt_core::ids::{SessionId, TenantId};
 
 pub use crate::model::{ToolCall, ToolSpec};
 pub use error::{BadTool, Error};
+pub use function::{FunctionTool, tool};
 pub use schema::Schema;
 pub use toolbox::{Confirm, Toolbox};
 

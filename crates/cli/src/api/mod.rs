@@ -2,8 +2,8 @@
 //! here: the server that was named, the server that has the store open (with the operator's key that lies in the
 //! store), or the same routes over the store in this process.
 
-pub mod beside;
 mod request;
+pub mod server_file;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use tokio::sync::OnceCell;
 
 pub use request::{Request, path};
 
-use self::beside::Holder;
-use self::request::Worker;
+use self::request::BackgroundWorker;
+use self::server_file::Holder;
 use crate::agents;
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::note;
@@ -57,29 +57,29 @@ pub struct OpenStore {
 }
 
 impl ApiClient {
-    pub async fn find(config: &Config, global: &Global, missing: Missing) -> Result<Self> {
+    pub async fn find(config: &Config, global: &GlobalArgs, missing: Missing) -> Result<Self> {
         let tenant = TenantId::parse(&global.tenant)?;
         if let Some(url) = &global.server {
-            let key = global.key_file.as_deref().map(beside::read_key).transpose()?;
+            let key = global.key_file.as_deref().map(server_file::read_key).transpose()?;
             return Ok(Self::Server(connect(url, key, &tenant)?));
         }
         if let Some(directory) = config.directory() {
-            match beside::holder(directory).await {
+            match server_file::holder(directory).await {
                 Holder::Nobody => check_there(directory, missing)?,
                 Holder::Server(running) => {
                     let key = match &global.key_file {
-                        Some(file) => beside::read_key(file)?,
-                        None => beside::read_key(&beside::key_path(directory))?,
+                        Some(file) => server_file::read_key(file)?,
+                        None => server_file::read_key(&server_file::key_path(directory))?,
                     };
                     return Ok(Self::Server(connect(&running.url, Some(key), &tenant)?));
                 }
-                holder @ Holder::Somebody => return Err(beside::in_use(directory, &holder)),
+                holder @ Holder::Somebody => return Err(server_file::in_use(directory, &holder)),
             }
         }
-        let store = Sederunt::open(&config.store.0, config.options(missing == Missing::Make)?).await?;
+        let store = config.opener(missing == Missing::Make)?.open_place(&config.store.0).await?;
         if let Place::Directory(directory) = &config.store.0 {
             // We hold the store, so no server does: what one left behind is stale.
-            beside::forget(directory);
+            server_file::forget(directory);
         }
         match store.operator().tenant(&tenant).await {
             Err(sederunt::Error::NotFound) => {
@@ -139,12 +139,12 @@ impl ApiClient {
             Self::Server(client) => client,
             Self::Store(open) => match request.waits_for() {
                 None => self.client().await?,
-                Some(Worker::Indexer) => {
+                Some(BackgroundWorker::Indexer) => {
                     open.store.index_now().await?;
                     self.client().await?
                 }
-                Some(Worker::LessonWriter) => &open.client_that_teaches().await?,
-                Some(Worker::Executor) => {
+                Some(BackgroundWorker::LessonWriter) => &open.client_that_teaches().await?,
+                Some(BackgroundWorker::Executor) => {
                     open.declare_models();
                     self.client().await?
                 }

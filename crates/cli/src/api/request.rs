@@ -15,7 +15,7 @@ pub struct Request {
 
 /// What a server does beside its requests, where an answer depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Worker {
+pub enum BackgroundWorker {
     /// Reads messages into the search index.
     Indexer,
     /// Draws the lessons of feedback that fell silent.
@@ -91,13 +91,15 @@ impl Request {
     }
 
     /// Whose work the answer depends on.
-    pub fn waits_for(&self) -> Option<Worker> {
+    pub fn waits_for(&self) -> Option<BackgroundWorker> {
         let reads = self.method == Method::GET;
         match self.names()[..] {
-            ["sessions"] if self.query.iter().any(|(name, _)| name == "q") => Some(Worker::Indexer),
-            ["lessons", ..] | ["feedback", "sessions", _, "finalize"] => Some(Worker::LessonWriter),
-            ["feedback", "sessions", ..] if reads => Some(Worker::LessonWriter),
-            ["agents" | "tasks"] | ["agents" | "tasks", _] | ["bundle"] if !reads => Some(Worker::Executor),
+            ["sessions"] if self.query.iter().any(|(name, _)| name == "q") => Some(BackgroundWorker::Indexer),
+            ["lessons", ..] | ["feedback", "sessions", _, "finalize"] => Some(BackgroundWorker::LessonWriter),
+            ["feedback", "sessions", ..] if reads => Some(BackgroundWorker::LessonWriter),
+            ["agents" | "tasks"] | ["agents" | "tasks", _] | ["bundle"] if !reads => {
+                Some(BackgroundWorker::Executor)
+            }
             _ => None,
         }
     }
@@ -171,16 +173,16 @@ mod tests {
         let get = |names: &[&str]| Request::get(names);
         for (request, worker) in [
             (get(&["sessions"]), None),
-            (get(&["sessions"]).with("q", Some("x")), Some(Worker::Indexer)),
-            (get(&["lessons", "rules"]), Some(Worker::LessonWriter)),
-            (get(&["feedback", "sessions"]), Some(Worker::LessonWriter)),
-            (get(&["feedback", "sessions", "f"]), Some(Worker::LessonWriter)),
+            (get(&["sessions"]).with("q", Some("x")), Some(BackgroundWorker::Indexer)),
+            (get(&["lessons", "rules"]), Some(BackgroundWorker::LessonWriter)),
+            (get(&["feedback", "sessions"]), Some(BackgroundWorker::LessonWriter)),
+            (get(&["feedback", "sessions", "f"]), Some(BackgroundWorker::LessonWriter)),
             (get(&["feedback", "stats"]), None),
             (Request::post(&["feedback", "sessions"], Value::Null), None),
             (Request::post(&["feedback", "sessions", "f", "append"], Value::Null), None),
             (
                 Request::post(&["feedback", "sessions", "f", "finalize"], Value::Null),
-                Some(Worker::LessonWriter),
+                Some(BackgroundWorker::LessonWriter),
             ),
         ] {
             assert_eq!(request.waits_for(), worker, "{}", request.path());

@@ -2,17 +2,17 @@
 
 use clap::{Args, Subcommand};
 
-use super::PageOf;
+use super::PageArgs;
 
 const SIGNALS: [&str; 2] = ["up", "down"];
 
 #[derive(Debug, Subcommand)]
-pub enum Feedback {
-    /// Give a thumb with a few words about the work of an agent
+pub enum FeedbackCommand {
+    /// Give a thumb up or down with a few words about an agent's work
     ///
-    /// A feedback session is opened for what else there is to say. What says too little to learn from is kept as a
-    /// thumb, and you are asked what is missing; what carries a secret is refused.
-    Give(GiveFeedback),
+    /// Opens a feedback session, to which messages can be added. Feedback that says too little to learn from is kept as a
+    /// thumb, and the answer asks for what is missing. Feedback with a secret in it is refused.
+    Give(GiveFeedbackArgs),
     /// Open a feedback session on feedback that was given before
     Open {
         /// The feedback: its id, fb_…
@@ -20,20 +20,20 @@ pub enum Feedback {
         /// The thumb that was given
         #[arg(value_parser = SIGNALS)]
         signal: String,
-        /// The first words of the session
+        /// First message of the session
         context: Option<String>,
     },
     /// Add a message to an open feedback session
     Add {
         /// The feedback session: its id, fbs_…
         session: String,
-        /// What to add
+        /// Message to add
         message: String,
-        /// Who says it
+        /// Add it as this speaker
         #[arg(long, default_value = "user", value_parser = ["user", "assistant"])]
         role: String,
     },
-    /// Close a feedback session, and see what it teaches
+    /// Close a feedback session and show its lesson
     Finalize {
         /// The feedback session: its id, fbs_…
         session: String,
@@ -49,40 +49,40 @@ pub enum Feedback {
         #[arg(long)]
         open: bool,
         #[command(flatten)]
-        page: PageOf,
+        page: PageArgs,
     },
     /// List failed runs of tasks with their reasons, newest first
     Failures {
         /// Only those of this task, by its slug or id
         #[arg(long, value_name = "TASK")]
         task: Option<String>,
-        /// Only that of this session
+        /// Only the failure of this session
         #[arg(long, value_name = "ID")]
         session: Option<String>,
         #[command(flatten)]
-        page: PageOf,
+        page: PageArgs,
     },
-    /// Show what the thumbs add up to, and how many sittings were rated how
+    /// Count thumbs, and ratings of sittings by label
     Stats,
     /// List the ratings of a conversation's sittings: labels, no words
     Ratings {
         /// The conversation
         thread: String,
     },
-    /// Read the figures and the newest thumbs as a page of Markdown
+    /// Print the figures and the newest thumbs as Markdown
     Summary {
-        /// How many of the newest thumbs
+        /// Print this many of the newest thumbs
         #[arg(long, value_name = "N", default_value_t = 20)]
         recent: u32,
     },
 }
 
 #[derive(Debug, Args)]
-pub struct GiveFeedback {
+pub struct GiveFeedbackArgs {
     /// A thumb: up or down
     #[arg(value_parser = SIGNALS)]
     pub signal: String,
-    /// What it is about
+    /// What the feedback is about
     pub words: Vec<String>,
     /// What went wrong
     #[arg(long, value_name = "TEXT")]
@@ -93,28 +93,28 @@ pub struct GiveFeedback {
     /// What worked
     #[arg(long, value_name = "TEXT")]
     pub worked: Option<String>,
-    /// A word to find it by; may be given more than once
+    /// Tag it; may be given more than once
     #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]
     pub tags: Vec<String>,
     /// The skill that the agent used
     #[arg(long, value_name = "NAME")]
     pub skill: Option<String>,
-    /// The session that it is about
+    /// Session that the feedback is about
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
-    /// A place in the log of that session; may be given more than once
+    /// Sequence of an event in that session; may be given more than once
     #[arg(long = "sequence", value_name = "N", requires = "session")]
     pub sequences: Vec<u64>,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Lessons {
+pub enum LessonsCommand {
     /// List lessons, newest first
     Ls {
         #[command(flatten)]
-        filter: LessonFilter,
+        filter: LessonFilterArgs,
         #[command(flatten)]
-        page: PageOf,
+        page: PageArgs,
     },
     /// Find lessons by words, the best fits first
     Search {
@@ -122,48 +122,48 @@ pub enum Lessons {
         #[arg(required = true)]
         words: Vec<String>,
         #[command(flatten)]
-        filter: LessonFilter,
-        /// How many to list at most
+        filter: LessonFilterArgs,
+        /// List at most this many
         #[arg(long, default_value_t = 10)]
         limit: u32,
     },
-    /// Show one lesson: what it says, where it came up, what it has done
+    /// Show one lesson: its text, its sources, its effect
     Show {
         /// The lesson: its id, lesson_…
         id: String,
     },
-    /// Accept a lesson: agents are given it, and it does not fade
+    /// Accept a lesson: agents receive it, and it does not fade
     Accept {
         /// The lesson: its id, lesson_…
         id: String,
     },
-    /// Reword a lesson, or tag it anew
+    /// Change the text or the tags of a lesson
     #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Edit {
         /// The lesson: its id, lesson_…
         id: String,
-        /// What it says from now on
+        /// Set this text
         #[arg(long, group = "change")]
         text: Option<String>,
-        /// A tag, instead of those that it has; may be given more than once
+        /// Set these tags instead of the present ones; may be given more than once
         #[arg(long = "tag", value_name = "TAG", value_delimiter = ',', group = "change")]
         tags: Vec<String>,
     },
-    /// Take a lesson out of use; it does not come back by itself
+    /// Retire a lesson; it does not come back by itself
     Retire {
         /// The lesson: its id, lesson_…
         id: String,
     },
-    /// List prevention rules: what came up so often that it must not happen again
+    /// List prevention rules: lessons that came up often
     Rules {
-        /// How often it must have come up
+        /// Only those that came up at least this often
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
         min: u64,
     },
 }
 
 #[derive(Debug, Args)]
-pub struct LessonFilter {
+pub struct LessonFilterArgs {
     /// Only in this state; may be given more than once
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',',
         value_parser = ["proposed", "active", "retired"])]

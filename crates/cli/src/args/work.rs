@@ -1,4 +1,4 @@
-//! Commands around tasks: what people define, what waits for them, what is on their plate.
+//! Commands around tasks: definitions, approvals, the work queue.
 
 use clap::{Args, Subcommand};
 
@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 pub type JsonFile = String;
 
 #[derive(Debug, Subcommand)]
-pub enum Tasks {
+pub enum TasksCommand {
     /// List tasks, newest first
-    Ls(ListTasks),
+    Ls(ListTasksArgs),
     /// Show one task
     Show {
         /// The task: its id or slug
@@ -16,35 +16,35 @@ pub enum Tasks {
     },
     /// Define a task
     Create {
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
     /// Change a task: given fields replace, null clears
     Edit {
         /// The task: its id or slug
         task: String,
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
     /// Start a task
     Trigger {
         /// The task: its id or slug
         task: String,
-        /// Input of this run, laid over the task's own
+        /// Input of this run; its fields replace those of the task's input
         #[arg(long, value_name = "JSON")]
         input: Option<String>,
     },
-    /// Show where a task's newest run stands
+    /// Show the status of a task's newest run
     Status {
         /// The task: its id or slug
         task: String,
     },
-    /// Pause a task: it is not started, and what waits for it is not handed out
+    /// Pause a task: it cannot be started, and its pending runs are not handed out
     Pause {
         /// The task: its id or slug
         task: String,
     },
-    /// Let a paused task go on
+    /// Resume a paused task
     Resume {
         /// The task: its id or slug
         task: String,
@@ -52,27 +52,27 @@ pub enum Tasks {
 }
 
 #[derive(Debug, Args)]
-pub struct ListTasks {
+pub struct ListTasksArgs {
     /// Only tasks that are active, paused, done or archived
     #[arg(long)]
     pub status: Option<String>,
     /// Only tasks of this agent
     #[arg(long, value_name = "SLUG")]
     pub agent: Option<String>,
-    /// Only tasks that are this person's to do
+    /// Only tasks that are assigned to this user
     #[arg(long, value_name = "USER")]
     pub assigned_to: Option<String>,
     /// Only tasks about this entity
     #[arg(long, value_name = "ID")]
     pub entity: Option<String>,
     #[command(flatten)]
-    pub page: PageOf,
+    pub page: PageArgs,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Agents {
+pub enum AgentsCommand {
     /// List agents, newest first
-    Ls(PageOf),
+    Ls(PageArgs),
     /// Show one agent
     Show {
         /// The agent: its slug
@@ -80,27 +80,27 @@ pub enum Agents {
     },
     /// Define an agent
     Create {
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
     /// Change an agent: given fields replace, null clears
     Edit {
         /// The agent: its slug
         slug: String,
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Entities {
+pub enum EntitiesCommand {
     /// List entities, newest first
     Ls {
         /// Only entities of this type
         #[arg(long = "type", value_name = "SLUG")]
         type_slug: Option<String>,
         #[command(flatten)]
-        page: PageOf,
+        page: PageArgs,
     },
     /// Show one entity
     Show {
@@ -109,22 +109,22 @@ pub enum Entities {
     },
     /// Define an entity
     Create {
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
     /// Change an entity: given fields replace, null clears
     Edit {
         /// The entity: its id
         id: String,
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Criteria {
+pub enum CriteriaCommand {
     /// List criteria sets, newest first
-    Ls(PageOf),
+    Ls(PageArgs),
     /// Show one criteria set
     Show {
         /// The criteria set: its id
@@ -132,22 +132,22 @@ pub enum Criteria {
     },
     /// Define a criteria set
     Create {
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
     /// Change a criteria set: given fields replace, null clears
     Edit {
         /// The criteria set: its id
         id: String,
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Views {
+pub enum ViewsCommand {
     /// List views, newest first
-    Ls(PageOf),
+    Ls(PageArgs),
     /// Show one view
     Show {
         /// The view: its id
@@ -155,55 +155,55 @@ pub enum Views {
     },
     /// Define a view
     Create {
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
     /// Change a view: given fields replace, null clears
     Edit {
         /// The view: its id
         id: String,
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
-    /// List what people answered, oldest first
+    /// List answers, oldest first
     Answers {
         /// The id of the view
         id: String,
         #[command(flatten)]
-        page: PageOf,
+        page: PageArgs,
     },
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Bundle {
-    /// Write every definition of the tenant to a file or stdout
+pub enum BundleCommand {
+    /// Export every definition of the tenant to a file or stdout
     Export {
-        /// The file to write, or `-` for stdout
+        /// Write to this file, or `-` for stdout
         #[arg(default_value = "-")]
         file: String,
     },
-    /// Take definitions in: all of them or none; one with the same id is replaced
+    /// Import definitions, all of them or none; one with the same id is replaced
     Import {
-        /// A file with JSON in it, or `-` for stdin
+        /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
 }
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Inbox {
-    /// Also what was decided
+pub struct InboxArgs {
+    /// List what was decided too
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
-    pub page: PageOf,
+    pub page: PageArgs,
     #[command(subcommand)]
-    pub one: Option<InboxOne>,
+    pub one: Option<InboxCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum InboxOne {
-    /// Show what waits, with everything that was staged
+pub enum InboxCommand {
+    /// Show one approval with everything that is staged
     Show {
         /// The approval: its id, or at least four characters of its beginning
         id: String,
@@ -211,61 +211,61 @@ pub enum InboxOne {
 }
 
 #[derive(Debug, Args)]
-pub struct Approve {
+pub struct ApproveArgs {
     /// The approval: its id, or at least four characters of its beginning
     pub id: String,
-    /// Arguments of the tool call to use instead; those left out stay
+    /// Replace these arguments of the tool call; others stay
     #[arg(long, value_name = "JSON", conflicts_with = "output")]
     pub args: Option<String>,
-    /// Values of the output to write instead; those left out stay
+    /// Replace these values of the output; others stay
     #[arg(long, value_name = "JSON")]
     pub output: Option<String>,
-    /// Why, for the record
+    /// Record this reason
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// The digest of what you saw; the decision is refused if something else is staged by now
+    /// Decide only if this is still the digest of what is staged
     #[arg(long, value_name = "HEX")]
     pub digest: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub struct Deny {
+pub struct DenyArgs {
     /// The approval: its id, or at least four characters of its beginning
     pub id: String,
-    /// Why; the agent is told, and tries again by it
+    /// Tell the agent this reason; it tries again with it
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// The digest of what you saw; the decision is refused if something else is staged by now
+    /// Decide only if this is still the digest of what is staged
     #[arg(long, value_name = "HEX")]
     pub digest: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Work {
+pub enum WorkCommand {
     /// Count each bucket of the queue
     Counts {
-        /// The time zone whose midnight begins today, such as Europe/London
+        /// Begin today at midnight in this time zone, such as Europe/London
         #[arg(long, value_name = "ZONE")]
         tz: Option<String>,
     },
     /// List one bucket, newest first
     Ls {
-        /// needs_me, running, delegatable (tasks of an agent without a run under way), failed or done_today
+        /// One of needs_me, running, delegatable (tasks of an agent without a run under way), failed or done_today
         bucket: String,
-        /// The time zone whose midnight begins today, such as Europe/London
+        /// Begin today at midnight in this time zone, such as Europe/London
         #[arg(long, value_name = "ZONE")]
         tz: Option<String>,
         #[command(flatten)]
-        page: PageOf,
+        page: PageArgs,
     },
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct PageOf {
-    /// How many to list at most
+pub struct PageArgs {
+    /// List at most this many
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
-    /// Go on where the last page ended
+    /// Continue after the last page, with its cursor
     #[arg(long)]
     pub cursor: Option<String>,
 }

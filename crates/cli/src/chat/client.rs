@@ -3,7 +3,7 @@
 use sederunt_api::client::{Client, Error, EventStream, Frame, Pieces, Socket};
 use serde_json::{Value, json};
 
-use super::commands::{Kind, Signal, Tier};
+use super::commands::{MemoryKind, Signal, Tier};
 use super::endings::Label;
 use crate::api::path;
 
@@ -14,7 +14,7 @@ const THREADS_MAX: usize = 100;
 
 /// A server to talk to, and as whom.
 #[derive(Clone, Debug)]
-pub struct Talk {
+pub struct ChatClient {
     client: Client,
     user: Option<String>,
     incognito: bool,
@@ -22,7 +22,7 @@ pub struct Talk {
 
 /// How a sitting is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum EndRequest {
     Keep { rating: Option<Label>, source: Source },
     Discard { source: Source },
 }
@@ -53,7 +53,7 @@ pub enum Word {
 
 /// A frame of a reply that is being written.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
+pub enum TurnFrame {
     Stage {
         stage: String,
         detail: Option<String>,
@@ -72,7 +72,7 @@ pub enum Heard {
 #[derive(Debug)]
 pub struct Turn(Socket);
 
-impl Talk {
+impl ChatClient {
     /// An incognito chat has no user, even if one was named.
     pub fn new(client: Client, user: Option<String>, incognito: bool) -> Self {
         Self { client, user: user.filter(|_| !incognito), incognito }
@@ -126,12 +126,12 @@ impl Talk {
         self.client.stream(&path(&["sessions", thread, "stream"], &[pair("after", after)]), None).await
     }
 
-    pub async fn end(&self, thread: &str, end: End) -> Result<Value, Error> {
+    pub async fn end(&self, thread: &str, end: EndRequest) -> Result<Value, Error> {
         let mut body = match end {
-            End::Keep { rating, source } => {
+            EndRequest::Keep { rating, source } => {
                 json!({ "feedback": rating.map(Label::as_str), "source": source.as_str() })
             }
-            End::Discard { source } => json!({ "discard": true, "source": source.as_str() }),
+            EndRequest::Discard { source } => json!({ "discard": true, "source": source.as_str() }),
         };
         self.mark(&mut body);
         self.client.post(&path(&["threads", thread, "end"], &[]), &body).await
@@ -203,13 +203,13 @@ impl Talk {
     }
 
     /// All memories of a kind, newest first.
-    pub async fn memories(&self, thread: &str, kind: Kind) -> Result<Vec<Value>, Error> {
+    pub async fn memories(&self, thread: &str, kind: MemoryKind) -> Result<Vec<Value>, Error> {
         let mut found = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
             let mut query = self.whose(thread);
             // Rules are few, and have no pages.
-            query.extend((kind != Kind::Rule).then(|| pair("limit", PAGE)));
+            query.extend((kind != MemoryKind::Rule).then(|| pair("limit", PAGE)));
             query.extend(cursor.take().map(|cursor| pair("cursor", cursor)));
             let page: Value = self.client.get(&path(&["memory", kind.many()], &query)).await?;
             cursor = page["next_cursor"].as_str().map(str::to_owned);
@@ -220,7 +220,7 @@ impl Talk {
         }
     }
 
-    pub async fn forget(&self, thread: &str, kind: Kind, id: &str) -> Result<(), Error> {
+    pub async fn forget(&self, thread: &str, kind: MemoryKind, id: &str) -> Result<(), Error> {
         self.client.delete(&path(&["memory", kind.many(), id], &self.whose(thread))).await
     }
 
@@ -254,7 +254,7 @@ impl Talk {
 }
 
 impl Turn {
-    pub async fn next(&mut self) -> Result<Heard, Error> {
+    pub async fn next(&mut self) -> Result<TurnFrame, Error> {
         loop {
             match self.0.next().await? {
                 Frame::Text(text) => {
@@ -268,7 +268,7 @@ impl Turn {
                     } else {
                         reason
                     };
-                    return Ok(Heard::Failed { code: "closed".to_owned(), message });
+                    return Ok(TurnFrame::Failed { code: "closed".to_owned(), message });
                 }
             }
         }
@@ -276,14 +276,14 @@ impl Turn {
 }
 
 /// Reads a frame. Unknown frames of a later server are skipped.
-fn heard(text: &str) -> Option<Heard> {
+fn heard(text: &str) -> Option<TurnFrame> {
     let mut frame: Value = serde_json::from_str(text).ok()?;
     let word = |name: &str| frame[name].as_str().map(str::to_owned);
     match frame["type"].as_str()? {
-        "status" => Some(Heard::Stage { stage: word("stage")?, detail: word("detail") }),
-        "chunk" => Some(Heard::Chunk(word("text")?)),
-        "done" => Some(Heard::Done(frame["response"].take())),
-        "error" => Some(Heard::Failed {
+        "status" => Some(TurnFrame::Stage { stage: word("stage")?, detail: word("detail") }),
+        "chunk" => Some(TurnFrame::Chunk(word("text")?)),
+        "done" => Some(TurnFrame::Done(frame["response"].take())),
+        "error" => Some(TurnFrame::Failed {
             code: word("code").unwrap_or_else(|| "error".to_owned()),
             message: word("message").unwrap_or_else(|| "the reply could not be made".to_owned()),
         }),
@@ -309,16 +309,16 @@ mod tests {
     #[test]
     fn frames_are_read_and_what_is_not_known_is_passed_over() {
         let stage = |detail: Option<&str>| {
-            Some(Heard::Stage { stage: "route".into(), detail: detail.map(str::to_owned) })
+            Some(TurnFrame::Stage { stage: "route".into(), detail: detail.map(str::to_owned) })
         };
         for (text, expected) in [
             (r#"{"type":"status","stage":"route","detail":"talk"}"#, stage(Some("talk"))),
             (r#"{"type":"status","stage":"route","detail":null}"#, stage(None)),
-            (r#"{"type":"chunk","text":"Hello"}"#, Some(Heard::Chunk("Hello".into()))),
-            (r#"{"type":"done","response":{"a":1}}"#, Some(Heard::Done(json!({"a": 1})))),
+            (r#"{"type":"chunk","text":"Hello"}"#, Some(TurnFrame::Chunk("Hello".into()))),
+            (r#"{"type":"done","response":{"a":1}}"#, Some(TurnFrame::Done(json!({"a": 1})))),
             (
                 r#"{"type":"error","code":"session_busy","message":"wait"}"#,
-                Some(Heard::Failed { code: "session_busy".into(), message: "wait".into() }),
+                Some(TurnFrame::Failed { code: "session_busy".into(), message: "wait".into() }),
             ),
             (r#"{"type":"later"}"#, None),
             ("nonsense", None),
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_guest_is_nobody() {
         let client = || Client::new("http://127.0.0.1:1", None).unwrap();
-        assert_eq!(Talk::new(client(), Some("alice".into()), true).user(), None);
-        assert_eq!(Talk::new(client(), Some("alice".into()), false).user(), Some("alice"));
+        assert_eq!(ChatClient::new(client(), Some("alice".into()), true).user(), None);
+        assert_eq!(ChatClient::new(client(), Some("alice".into()), false).user(), Some("alice"));
     }
 }

@@ -2,7 +2,7 @@
 
 /// The command in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ChatCommand {
     Help,
     Status,
     Doctor,
@@ -12,8 +12,8 @@ pub enum Command {
     Summary(Length),
     Export { format: &'static str, all: bool, file: Option<String> },
     Keys,
-    Memory(Memory),
-    Feedback(Feedback),
+    Memory(MemoryRequest),
+    Feedback(FeedbackRequest),
     Threads(usize),
     Resume(String),
     New(Option<String>),
@@ -44,19 +44,19 @@ pub enum Scope {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
+pub enum MemoryRequest {
     Status,
     /// Without a kind: all of them.
-    List(Option<Kind>),
+    List(Option<MemoryKind>),
     Recall(Option<bool>),
     /// By position in the list that was shown last, from 1.
-    Forget(Kind, usize),
+    Forget(MemoryKind, usize),
     /// Without a kind: all of them.
-    Clear(Option<Kind>),
+    Clear(Option<MemoryKind>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Feedback {
+pub enum FeedbackRequest {
     /// Without words, the person is asked for them.
     Give(Signal, Option<String>),
     /// Added to the last feedback.
@@ -81,13 +81,13 @@ impl Signal {
 
 /// The kinds of memories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MemoryKind {
     Fact,
     Arc,
     Rule,
 }
 
-impl Kind {
+impl MemoryKind {
     pub const ALL: [Self; 3] = [Self::Fact, Self::Arc, Self::Rule];
 
     pub const fn one(self) -> &'static str {
@@ -243,32 +243,32 @@ pub const COMMANDS: &[Entry] = &[
 
 /// Why a line with a slash is no command.
 #[derive(Debug)]
-pub enum Misread {
+pub enum BadLine {
     Unknown { word: String, nearest: Option<&'static str> },
     Usage(&'static Entry),
 }
 
 /// A parsed line.
 #[derive(Debug)]
-pub enum Said {
+pub enum ChatLine {
     Nothing,
     /// A message to be answered.
     Message(String),
-    Command(Command),
-    Misread(Misread),
+    Command(ChatCommand),
+    Misread(BadLine),
 }
 
 /// Reads a line. Two slashes in front make a message that begins with one.
-pub fn read(line: &str) -> Said {
+pub fn read(line: &str) -> ChatLine {
     let joined = line.replace("\\\n", "\n");
     let text = joined.trim();
     match text.strip_prefix('/') {
-        None if text.is_empty() => Said::Nothing,
-        None => Said::Message(text.to_owned()),
-        Some(literal) if literal.starts_with('/') => Said::Message(literal.to_owned()),
+        None if text.is_empty() => ChatLine::Nothing,
+        None => ChatLine::Message(text.to_owned()),
+        Some(literal) if literal.starts_with('/') => ChatLine::Message(literal.to_owned()),
         Some(command) => match parse(command) {
-            Ok(command) => Said::Command(command),
-            Err(misread) => Said::Misread(misread),
+            Ok(command) => ChatLine::Command(command),
+            Err(misread) => ChatLine::Misread(misread),
         },
     }
 }
@@ -278,81 +278,81 @@ pub fn find(word: &str) -> Option<&'static Entry> {
     COMMANDS.iter().find(|entry| entry.name == word || entry.alias == Some(word))
 }
 
-fn parse(text: &str) -> Result<Command, Misread> {
+fn parse(text: &str) -> Result<ChatCommand, BadLine> {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let word = word.to_lowercase();
     let Some(entry) = find(&word) else {
         let nearest = nearest(&word);
-        return Err(Misread::Unknown { word, nearest });
+        return Err(BadLine::Unknown { word, nearest });
     };
     let words: Vec<&str> = rest.split_whitespace().collect();
-    understood(entry.name, &words, rest.trim()).ok_or(Misread::Usage(entry))
+    understood(entry.name, &words, rest.trim()).ok_or(BadLine::Usage(entry))
 }
 
-fn understood(name: &str, words: &[&str], rest: &str) -> Option<Command> {
+fn understood(name: &str, words: &[&str], rest: &str) -> Option<ChatCommand> {
     let id = |text: &str| Some(text.to_owned());
     Some(match (name, words) {
-        ("help", _) => Command::Help,
-        ("status", []) => Command::Status,
-        ("doctor", []) => Command::Doctor,
-        ("history", []) => Command::History(6),
-        ("history", [n]) => Command::History(count(n)?),
-        ("context", []) => Command::Context,
+        ("help", _) => ChatCommand::Help,
+        ("status", []) => ChatCommand::Status,
+        ("doctor", []) => ChatCommand::Doctor,
+        ("history", []) => ChatCommand::History(6),
+        ("history", [n]) => ChatCommand::History(count(n)?),
+        ("context", []) => ChatCommand::Context,
         ("search", [scope, _, ..]) => {
             let text = rest.strip_prefix(scope)?.trim().to_owned();
-            Command::Search { scope: one_of(scope, &SCOPES)?, text }
+            ChatCommand::Search { scope: one_of(scope, &SCOPES)?, text }
         }
-        ("summary", []) => Command::Summary(Length::Short),
-        ("summary", [length]) => Command::Summary(one_of(length, &LENGTHS)?),
+        ("summary", []) => ChatCommand::Summary(Length::Short),
+        ("summary", [length]) => ChatCommand::Summary(one_of(length, &LENGTHS)?),
         ("export", [format, ..]) => {
             let rest = rest.strip_prefix(format)?.trim();
             let file = rest.strip_prefix("--all").filter(|rest| rest.is_empty() || rest.starts_with(' '));
             let (all, file) = (file.is_some(), file.unwrap_or(rest).trim());
             let file = (!file.is_empty()).then(|| file.to_owned());
-            Command::Export { format: one_of(format, &FORMATS)?, all, file }
+            ChatCommand::Export { format: one_of(format, &FORMATS)?, all, file }
         }
-        ("keys", []) => Command::Keys,
-        ("memory", words) => Command::Memory(memory(words)?),
+        ("keys", []) => ChatCommand::Keys,
+        ("memory", words) => ChatCommand::Memory(memory(words)?),
         ("feedback", ["more", _, ..]) => {
-            Command::Feedback(Feedback::More(rest.strip_prefix("more")?.trim().to_owned()))
+            ChatCommand::Feedback(FeedbackRequest::More(rest.strip_prefix("more")?.trim().to_owned()))
         }
         ("feedback", [signal, ..]) => {
             let words = rest.strip_prefix(signal)?.trim();
             let words = (!words.is_empty()).then(|| words.to_owned());
-            Command::Feedback(Feedback::Give(one_of(signal, &SIGNALS)?, words))
+            ChatCommand::Feedback(FeedbackRequest::Give(one_of(signal, &SIGNALS)?, words))
         }
-        ("threads", []) => Command::Threads(12),
-        ("threads", [n]) => Command::Threads(count(n)?),
-        ("resume", [thread]) => Command::Resume((*thread).to_owned()),
-        ("new", []) => Command::New(None),
-        ("new", [thread]) => Command::New(id(thread)),
-        ("clear", []) => Command::Clear,
-        ("mode", []) => Command::Mode,
-        ("tier", []) => Command::Tier(None),
-        ("tier", [tier]) => Command::Tier(Some(one_of(tier, &TIERS)?)),
-        ("verbosity", []) => Command::Verbosity(None),
-        ("verbosity", [much]) => Command::Verbosity(Some(one_of(much, &VERBOSITIES)?)),
-        ("trace", []) => Command::Trace(None),
-        ("trace", [on]) => Command::Trace(Some(one_of(on, &SWITCH)?)),
-        ("debug", ["state"]) => Command::DebugState,
-        ("end", []) => Command::End(Afterwards::Leave),
-        ("end", ["new"]) => Command::End(Afterwards::New(None)),
-        ("end", ["new", thread]) => Command::End(Afterwards::New(id(thread))),
-        ("exit" | "quit", []) => Command::Exit,
+        ("threads", []) => ChatCommand::Threads(12),
+        ("threads", [n]) => ChatCommand::Threads(count(n)?),
+        ("resume", [thread]) => ChatCommand::Resume((*thread).to_owned()),
+        ("new", []) => ChatCommand::New(None),
+        ("new", [thread]) => ChatCommand::New(id(thread)),
+        ("clear", []) => ChatCommand::Clear,
+        ("mode", []) => ChatCommand::Mode,
+        ("tier", []) => ChatCommand::Tier(None),
+        ("tier", [tier]) => ChatCommand::Tier(Some(one_of(tier, &TIERS)?)),
+        ("verbosity", []) => ChatCommand::Verbosity(None),
+        ("verbosity", [much]) => ChatCommand::Verbosity(Some(one_of(much, &VERBOSITIES)?)),
+        ("trace", []) => ChatCommand::Trace(None),
+        ("trace", [on]) => ChatCommand::Trace(Some(one_of(on, &SWITCH)?)),
+        ("debug", ["state"]) => ChatCommand::DebugState,
+        ("end", []) => ChatCommand::End(Afterwards::Leave),
+        ("end", ["new"]) => ChatCommand::End(Afterwards::New(None)),
+        ("end", ["new", thread]) => ChatCommand::End(Afterwards::New(id(thread))),
+        ("exit" | "quit", []) => ChatCommand::Exit,
         _ => return None,
     })
 }
 
-fn memory(words: &[&str]) -> Option<Memory> {
+fn memory(words: &[&str]) -> Option<MemoryRequest> {
     Some(match words {
-        [] | ["status"] => Memory::Status,
-        ["list"] => Memory::List(None),
-        ["list", kind] => Memory::List(Some(kind_of(kind)?)),
-        ["recall"] => Memory::Recall(None),
-        ["recall", on] => Memory::Recall(Some(one_of(on, &SWITCH)?)),
-        ["forget", kind, n] => Memory::Forget(kind_of(kind)?, count(n)?),
-        ["clear", "all"] => Memory::Clear(None),
-        ["clear", kind] => Memory::Clear(Some(kind_of(kind)?)),
+        [] | ["status"] => MemoryRequest::Status,
+        ["list"] => MemoryRequest::List(None),
+        ["list", kind] => MemoryRequest::List(Some(kind_of(kind)?)),
+        ["recall"] => MemoryRequest::Recall(None),
+        ["recall", on] => MemoryRequest::Recall(Some(one_of(on, &SWITCH)?)),
+        ["forget", kind, n] => MemoryRequest::Forget(kind_of(kind)?, count(n)?),
+        ["clear", "all"] => MemoryRequest::Clear(None),
+        ["clear", kind] => MemoryRequest::Clear(Some(kind_of(kind)?)),
         _ => return None,
     })
 }
@@ -371,8 +371,8 @@ fn one_of<T: Copy>(word: &str, choices: &[(&str, T)]) -> Option<T> {
     choices.iter().find(|(name, _)| *name == word).map(|(_, choice)| *choice)
 }
 
-fn kind_of(word: &str) -> Option<Kind> {
-    Kind::ALL.into_iter().find(|kind| word == kind.one() || word == kind.many())
+fn kind_of(word: &str) -> Option<MemoryKind> {
+    MemoryKind::ALL.into_iter().find(|kind| word == kind.one() || word == kind.many())
 }
 
 fn count(word: &str) -> Option<usize> {

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::commands::{Feedback, Signal};
+use super::commands::{FeedbackRequest, Signal};
 use super::endings::Typed;
 use super::repl::{Repl, patiently};
 use crate::commands::feedback::refusal;
@@ -13,14 +13,14 @@ use crate::exit::{Exit, Failure, Result};
 use crate::output::{note, plain, visible};
 
 impl Repl {
-    pub async fn feedback(&mut self, command: Feedback) -> Result<()> {
+    pub async fn feedback(&mut self, command: FeedbackRequest) -> Result<()> {
         if self.talk.is_incognito() {
             let sentence = "feedback becomes a lesson that is kept, and nothing of this conversation is kept";
             return Err(Failure::new(Exit::Refused, "incognito", sentence));
         }
         match command {
-            Feedback::Give(signal, words) => self.give_feedback(signal, words.as_deref()).await,
-            Feedback::More(words) => self.add_feedback(&words).await,
+            FeedbackRequest::Give(signal, words) => self.give_feedback(signal, words.as_deref()).await,
+            FeedbackRequest::More(words) => self.add_feedback(&words).await,
         }
     }
 

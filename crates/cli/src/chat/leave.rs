@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::client::{End, Source};
+use super::client::{EndRequest, Source};
 use super::endings::{self, Label, Leaving, Read, Typed};
 use super::render::{Waiting, width, wrapped};
 use super::repl::{Next, Repl, patiently};
@@ -17,7 +17,7 @@ impl Repl {
             return self.aside("There is no open sitting to end.");
         }
         let rating = self.rating().await?;
-        self.close(End::Keep { rating, source: Source::End }).await
+        self.close(EndRequest::Keep { rating, source: Source::End }).await
     }
 
     /// `/exit`: is it kept? Then as `/end`.
@@ -31,8 +31,8 @@ impl Repl {
             let source = Source::Exit;
             let end = match leaving {
                 Leaving::Back => return Ok(Next::Stay),
-                Leaving::Discard => End::Discard { source },
-                Leaving::Keep => End::Keep { rating: self.rating().await?, source },
+                Leaving::Discard => EndRequest::Discard { source },
+                Leaving::Keep => EndRequest::Keep { rating: self.rating().await?, source },
             };
             self.close(end).await?;
         }
@@ -80,14 +80,14 @@ impl Repl {
     }
 
     /// Ends the sitting. A failure is shown, and does not keep the person from leaving.
-    async fn close(&mut self, end: End) -> Result<()> {
+    async fn close(&mut self, end: EndRequest) -> Result<()> {
         let waiting = Waiting::start(self.is_terminal(), "ending the sitting");
         let ended = patiently(&mut self.interrupts, self.talk.end(&self.thread, end)).await;
         drop(waiting);
         match ended {
             // The farewell says that nothing was kept.
             Ok(_) if self.talk.is_incognito() => Ok(()),
-            Ok(_) if matches!(end, End::Discard { .. }) => {
+            Ok(_) if matches!(end, EndRequest::Discard { .. }) => {
                 self.aside("No summary was kept. The conversation stays; delete it with:")?;
                 self.aside(&format!("  sederunt sessions rm{} {}", self.flags, shell_word(&self.thread)))
             }

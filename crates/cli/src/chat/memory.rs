@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::commands::{Kind, Memory};
+use super::commands::{MemoryKind, MemoryRequest};
 use super::leave::{is_sure, writes};
 use super::render::{one_line, width, wrapped};
 use super::repl::{Repl, patiently};
@@ -21,24 +21,24 @@ const WORD: &str = "clear";
 pub struct Lists([Vec<Option<Value>>; 3]);
 
 impl Lists {
-    fn of(&mut self, kind: Kind) -> &mut Vec<Option<Value>> {
+    fn of(&mut self, kind: MemoryKind) -> &mut Vec<Option<Value>> {
         &mut self.0[kind as usize]
     }
 
     /// The entry at a position, from 1.
-    fn at(&self, kind: Kind, position: usize) -> Option<&Value> {
+    fn at(&self, kind: MemoryKind, position: usize) -> Option<&Value> {
         self.0[kind as usize].get(position.checked_sub(1)?)?.as_ref()
     }
 }
 
 impl Repl {
-    pub async fn memory(&mut self, command: Memory) -> Result<()> {
+    pub async fn memory(&mut self, command: MemoryRequest) -> Result<()> {
         match command {
-            Memory::Status => self.memory_status().await,
-            Memory::List(kind) => self.list_memories(kind).await,
-            Memory::Recall(enabled) => self.recall(enabled).await,
-            Memory::Forget(kind, position) => self.forget(kind, position).await,
-            Memory::Clear(kind) => self.clear_memories(kind).await,
+            MemoryRequest::Status => self.memory_status().await,
+            MemoryRequest::List(kind) => self.list_memories(kind).await,
+            MemoryRequest::Recall(enabled) => self.recall(enabled).await,
+            MemoryRequest::Forget(kind, position) => self.forget(kind, position).await,
+            MemoryRequest::Clear(kind) => self.clear_memories(kind).await,
         }
     }
 
@@ -47,8 +47,8 @@ impl Repl {
         self.out.thing(&status, STATUS)
     }
 
-    async fn list_memories(&mut self, kind: Option<Kind>) -> Result<()> {
-        let kinds = kind.map_or_else(|| Kind::ALL.to_vec(), |kind| vec![kind]);
+    async fn list_memories(&mut self, kind: Option<MemoryKind>) -> Result<()> {
+        let kinds = kind.map_or_else(|| MemoryKind::ALL.to_vec(), |kind| vec![kind]);
         let mut all = serde_json::Map::new();
         for kind in kinds {
             let found = patiently(&mut self.interrupts, self.talk.memories(&self.thread, kind)).await?;
@@ -62,7 +62,7 @@ impl Repl {
         if self.out.is_json() { self.out.value(&Value::Object(all)) } else { Ok(()) }
     }
 
-    fn show_memories(&self, kind: Kind, found: &[Value]) -> Result<()> {
+    fn show_memories(&self, kind: MemoryKind, found: &[Value]) -> Result<()> {
         self.out.line(self.paint.bold(&format!("{} ({})", kind.many(), found.len())))?;
         for (at, memory) in found.iter().enumerate() {
             let line =
@@ -90,7 +90,7 @@ impl Repl {
         })
     }
 
-    async fn forget(&mut self, kind: Kind, position: usize) -> Result<()> {
+    async fn forget(&mut self, kind: MemoryKind, position: usize) -> Result<()> {
         let (one, many) = (kind.one(), kind.many());
         let Some(memory) = self.shown.at(kind, position) else {
             let sentence = format!("there is no {one} {position} in the list that was shown last");
@@ -107,8 +107,8 @@ impl Repl {
         self.aside(&format!("The {one} is forgotten."))
     }
 
-    async fn clear_memories(&mut self, kind: Option<Kind>) -> Result<()> {
-        let kinds = kind.map_or_else(|| Kind::ALL.to_vec(), |kind| vec![kind]);
+    async fn clear_memories(&mut self, kind: Option<MemoryKind>) -> Result<()> {
+        let kinds = kind.map_or_else(|| MemoryKind::ALL.to_vec(), |kind| vec![kind]);
         let mut found = Vec::new();
         let mut counts = Vec::new();
         for kind in kinds {
@@ -147,22 +147,22 @@ impl Repl {
 }
 
 /// A memory in one line.
-pub fn words(kind: Kind, memory: &Value) -> String {
+pub fn words(kind: MemoryKind, memory: &Value) -> String {
     let field = |name: &str| plain(&memory[name]);
     match kind {
-        Kind::Fact => {
+        MemoryKind::Fact => {
             format!("{} · {} · {}", field("subject"), field("predicate").replace('_', " "), field("object"))
         }
-        Kind::Arc => {
+        MemoryKind::Arc => {
             let day = field("ended_at").chars().take(10).collect::<String>();
             format!("{day}  {}", field("summary")).trim().to_owned()
         }
-        Kind::Rule => field("text"),
+        MemoryKind::Rule => field("text"),
     }
 }
 
 /// A memory with its sources.
-fn details(kind: Kind, memory: &Value) -> String {
+fn details(kind: MemoryKind, memory: &Value) -> String {
     let mut text = visible(&words(kind, memory));
     let quotes = match &memory["quotes"] {
         Value::Array(quotes) => quotes.iter().map(plain).collect(),
@@ -183,23 +183,23 @@ mod tests {
         let fact = json!({"id": "1", "subject": "user", "predicate": "lives_in", "object": "Oslo", "quote": "I live in Oslo"});
         let arc = json!({"id": "2", "ended_at": "2026-11-15T22:19:00Z", "summary": "About work."});
         let rule = json!({"id": "3", "text": "Be brief", "quotes": ["keep it short", "briefly please"]});
-        assert_eq!(words(Kind::Fact, &fact), "user · lives in · Oslo");
-        assert_eq!(words(Kind::Arc, &arc), "2026-11-15  About work.");
-        assert_eq!(words(Kind::Rule, &rule), "Be brief");
-        assert_eq!(details(Kind::Fact, &fact), "user · lives in · Oslo\n“I live in Oslo”");
-        assert_eq!(details(Kind::Rule, &rule), "Be brief\n“keep it short”\n“briefly please”");
-        assert_eq!(details(Kind::Arc, &arc), "2026-11-15  About work.");
+        assert_eq!(words(MemoryKind::Fact, &fact), "user · lives in · Oslo");
+        assert_eq!(words(MemoryKind::Arc, &arc), "2026-11-15  About work.");
+        assert_eq!(words(MemoryKind::Rule, &rule), "Be brief");
+        assert_eq!(details(MemoryKind::Fact, &fact), "user · lives in · Oslo\n“I live in Oslo”");
+        assert_eq!(details(MemoryKind::Rule, &rule), "Be brief\n“keep it short”\n“briefly please”");
+        assert_eq!(details(MemoryKind::Arc, &arc), "2026-11-15  About work.");
     }
 
     #[test]
     fn a_position_means_what_was_shown_and_nothing_else() {
         let mut lists = Lists::default();
-        *lists.of(Kind::Fact) = vec![Some(json!("a")), None, Some(json!("c"))];
-        assert_eq!(lists.at(Kind::Fact, 1), Some(&json!("a")));
-        assert_eq!(lists.at(Kind::Fact, 2), None, "deleted since");
-        assert_eq!(lists.at(Kind::Fact, 3), Some(&json!("c")));
-        assert_eq!(lists.at(Kind::Fact, 4), None);
-        assert_eq!(lists.at(Kind::Fact, 0), None);
-        assert_eq!(lists.at(Kind::Rule, 1), None, "never shown");
+        *lists.of(MemoryKind::Fact) = vec![Some(json!("a")), None, Some(json!("c"))];
+        assert_eq!(lists.at(MemoryKind::Fact, 1), Some(&json!("a")));
+        assert_eq!(lists.at(MemoryKind::Fact, 2), None, "deleted since");
+        assert_eq!(lists.at(MemoryKind::Fact, 3), Some(&json!("c")));
+        assert_eq!(lists.at(MemoryKind::Fact, 4), None);
+        assert_eq!(lists.at(MemoryKind::Fact, 0), None);
+        assert_eq!(lists.at(MemoryKind::Rule, 1), None, "never shown");
     }
 }

@@ -9,8 +9,8 @@ mod editor;
 mod endings;
 mod feedback;
 mod history;
+mod inspect;
 mod leave;
-mod look;
 mod memory;
 mod render;
 mod repl;
@@ -22,7 +22,7 @@ use sederunt_api::client::Client;
 use sederunt_core::UserId;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::client::Talk;
+use self::client::ChatClient;
 use self::commands::Verbosity;
 use self::editor::{Editor, Threads};
 use self::history::History;
@@ -30,27 +30,31 @@ use self::leave::shell_word;
 use self::memory::Lists;
 use self::render::Paint;
 use self::repl::{Front, Repl};
-use crate::args::{Chat, Global};
-use crate::commands::Scene;
+use crate::args::{ChatArgs, GlobalArgs};
+use crate::commands::CommandContext;
 use crate::exit::{Exit, Failure, Result};
-use crate::host::{Host, Lasts, Wish};
+use crate::host::{Host, ServerNeed, SittingsLast};
 use crate::output::Out;
 
-pub async fn run(scene: &Scene, wish: Chat) -> Result<()> {
+pub async fn run(context: &CommandContext, wish: ChatArgs) -> Result<()> {
     let is_terminal =
-        !scene.out.is_json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        !context.out.is_json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if let Some(user) = &wish.user_id {
         UserId::parse(user)
             .map_err(|error| Failure::usage(error.to_string().replace("`user_id`", "`--user-id`")))?;
     }
     // A program's next call goes on with the sitting that this one leaves open.
-    let lasts = if is_terminal { Lasts::Here } else { Lasts::Beyond };
-    let host = Host::find(scene, Wish { door: &wish.door, incognito: wish.incognito, lasts }).await?;
+    let lasts = if is_terminal { SittingsLast::Here } else { SittingsLast::Beyond };
+    let host = Host::find(
+        context,
+        ServerNeed { connect_args: &wish.connect_args, incognito: wish.incognito, lasts },
+    )
+    .await?;
     let gone = hung_up()?;
-    let flags = flags_again(&scene.global);
+    let flags = flags_again(&context.global);
     let kept = if wish.incognito { "" } else { "; the conversation is kept" };
     let done = tokio::select! {
-        done = talk(host.client.clone(), scene.out, wish, flags, is_terminal) => done,
+        done = talk(host.client.clone(), context.out, wish, flags, is_terminal) => done,
         () = gone => Err(Failure::new(Exit::Error, "interrupted", format!("a signal ended this chat{kept}"))),
     };
     host.close().await;
@@ -71,7 +75,7 @@ fn hung_up() -> Result<impl Future<Output = ()>> {
 }
 
 /// Talks until the person leaves.
-async fn talk(client: Client, out: Out, wish: Chat, flags: String, is_terminal: bool) -> Result<()> {
+async fn talk(client: Client, out: Out, wish: ChatArgs, flags: String, is_terminal: bool) -> Result<()> {
     let interrupts = signal(SignalKind::interrupt());
     let interrupts = interrupts.map_err(|error| Failure::io("cannot listen for Ctrl-C", &error))?;
     let threads = Threads::default();
@@ -84,7 +88,7 @@ async fn talk(client: Client, out: Out, wish: Chat, flags: String, is_terminal: 
     };
     let colour = is_terminal && !wish.no_color && variable("NO_COLOR").is_none_or(|wish| wish.is_empty());
     let mut repl = Repl {
-        talk: Talk::new(client, wish.user_id, wish.incognito),
+        talk: ChatClient::new(client, wish.user_id, wish.incognito),
         thread: wish.thread_id.unwrap_or_else(drawn_thread),
         tier: wish.tier,
         verbosity: Verbosity::default(),
@@ -102,7 +106,7 @@ async fn talk(client: Client, out: Out, wish: Chat, flags: String, is_terminal: 
 }
 
 /// The flags that lead another command to the same store or server, and tenant.
-fn flags_again(global: &Global) -> String {
+fn flags_again(global: &GlobalArgs) -> String {
     let key_file = global.key_file.as_ref().map(|file| file.display().to_string());
     let config = global.config.as_ref().map(|file| file.display().to_string());
     let tenant = (global.tenant != "default").then(|| global.tenant.clone());

@@ -6,8 +6,8 @@ use std::io::BufRead;
 use sederunt_api::client::Error;
 use tokio::signal::unix::Signal;
 
-use super::client::Talk;
-use super::commands::{self, Afterwards, Command, Misread, Said, Tier, Verbosity};
+use super::client::ChatClient;
+use super::commands::{self, Afterwards, BadLine, ChatCommand, ChatLine, Tier, Verbosity};
 use super::editor::{Editor, Threads};
 use super::endings::Typed;
 use super::memory::Lists;
@@ -33,7 +33,7 @@ pub enum Next {
 /// A chat that is going on.
 #[derive(Debug)]
 pub struct Repl {
-    pub talk: Talk,
+    pub talk: ChatClient,
     pub thread: String,
     pub tier: Tier,
     pub verbosity: Verbosity,
@@ -112,10 +112,10 @@ impl Repl {
 
     async fn take(&mut self, line: &str) -> Result<Next> {
         match commands::read(line) {
-            Said::Nothing => {}
-            Said::Message(message) => self.say(&message).await?,
-            Said::Command(command) => return self.obey(command).await,
-            Said::Misread(Misread::Unknown { word, nearest }) => {
+            ChatLine::Nothing => {}
+            ChatLine::Message(message) => self.say(&message).await?,
+            ChatLine::Command(command) => return self.obey(command).await,
+            ChatLine::Misread(BadLine::Unknown { word, nearest }) => {
                 let sentence = format!("there is no command /{}", crate::output::visible(&word));
                 let failure = Failure::usage(sentence);
                 return Err(match nearest {
@@ -123,7 +123,7 @@ impl Repl {
                     None => failure.hint("/help shows all of them"),
                 });
             }
-            Said::Misread(Misread::Usage(entry)) => {
+            ChatLine::Misread(BadLine::Usage(entry)) => {
                 if !self.is_terminal() {
                     return Err(Failure::usage(format!("usage: {}", entry.usage)));
                 }
@@ -133,26 +133,26 @@ impl Repl {
         Ok(Next::Stay)
     }
 
-    async fn obey(&mut self, command: Command) -> Result<Next> {
+    async fn obey(&mut self, command: ChatCommand) -> Result<Next> {
         match command {
-            Command::Help => self.help()?,
-            Command::Keys => self.keys()?,
-            Command::Status => self.status().await?,
-            Command::Doctor => self.doctor().await?,
-            Command::History(n) => self.history(n).await?,
-            Command::Context => self.context().await?,
-            Command::Summary(length) => self.summary(length).await?,
-            Command::Search { scope, text } => self.search(scope, &text).await?,
-            Command::Export { format, all, file } => self.export(format, all, file.as_deref()).await?,
-            Command::Memory(command) => self.memory(command).await?,
-            Command::Feedback(command) => self.feedback(command).await?,
-            Command::Threads(n) => self.list_threads(n).await?,
-            Command::Resume(thread) => self.resume(thread).await?,
-            Command::New(thread) => self.go_on_in(thread)?,
-            Command::Clear if self.is_terminal() => render::clear(&self.out)?,
-            Command::Clear => {}
-            Command::Mode => self.mode()?,
-            Command::Tier(tier) => {
+            ChatCommand::Help => self.help()?,
+            ChatCommand::Keys => self.keys()?,
+            ChatCommand::Status => self.status().await?,
+            ChatCommand::Doctor => self.doctor().await?,
+            ChatCommand::History(n) => self.history(n).await?,
+            ChatCommand::Context => self.context().await?,
+            ChatCommand::Summary(length) => self.summary(length).await?,
+            ChatCommand::Search { scope, text } => self.search(scope, &text).await?,
+            ChatCommand::Export { format, all, file } => self.export(format, all, file.as_deref()).await?,
+            ChatCommand::Memory(command) => self.memory(command).await?,
+            ChatCommand::Feedback(command) => self.feedback(command).await?,
+            ChatCommand::Threads(n) => self.list_threads(n).await?,
+            ChatCommand::Resume(thread) => self.resume(thread).await?,
+            ChatCommand::New(thread) => self.go_on_in(thread)?,
+            ChatCommand::Clear if self.is_terminal() => render::clear(&self.out)?,
+            ChatCommand::Clear => {}
+            ChatCommand::Mode => self.mode()?,
+            ChatCommand::Tier(tier) => {
                 self.tier = tier.unwrap_or(self.tier);
                 self.aside(match self.tier {
                     Tier::Fast => "The fast model answers.",
@@ -161,17 +161,17 @@ impl Repl {
                     }
                 })?;
             }
-            Command::Verbosity(verbosity) => {
+            ChatCommand::Verbosity(verbosity) => {
                 self.verbosity = verbosity.unwrap_or(self.verbosity);
                 self.aside(&format!("Verbosity is {}.", self.verbosity.as_str()))?;
             }
-            Command::Trace(traces) => {
+            ChatCommand::Trace(traces) => {
                 self.traces = traces.unwrap_or(self.traces);
                 self.aside(if self.traces { "Replies are traced." } else { "Replies are not traced." })?;
             }
-            Command::DebugState => self.debug_state().await?,
-            Command::End(afterwards) => return self.end(afterwards).await,
-            Command::Exit => return self.exit().await,
+            ChatCommand::DebugState => self.debug_state().await?,
+            ChatCommand::End(afterwards) => return self.end(afterwards).await,
+            ChatCommand::Exit => return self.exit().await,
         }
         Ok(Next::Stay)
     }

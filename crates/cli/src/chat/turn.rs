@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::client::Heard;
+use super::client::TurnFrame;
 use super::commands::Verbosity;
 use super::confirm;
 use super::render::{Flow, Waiting, width};
@@ -77,25 +77,25 @@ impl Repl {
                 }
             };
             match heard {
-                Heard::Stage { stage, detail } => {
+                TurnFrame::Stage { stage, detail } => {
                     if stage == "route" && detail.as_deref() == Some("crisis") && !flow.has_begun() {
                         *flow = Flow::new(width(), CRISIS_MARGIN);
                     }
                     waiting.stage(&stage);
                 }
-                Heard::Chunk(text) => {
+                TurnFrame::Chunk(text) => {
                     waiting.stop();
                     self.out.raw(flow.push(&text).as_bytes())?;
                 }
-                Heard::Done(response) => {
+                TurnFrame::Done(response) => {
                     if is_crisis(&response) && !flow.has_begun() {
                         *flow = Flow::new(width(), CRISIS_MARGIN);
                     }
                     let stopped = response["stopped"] == true;
                     return Ok(Reply { response: Some(response), stopped });
                 }
-                Heard::Failed { .. } if stopped => return Ok(Reply { response: None, stopped }),
-                Heard::Failed { code, message } => return Err(failure(&code, message)),
+                TurnFrame::Failed { .. } if stopped => return Ok(Reply { response: None, stopped }),
+                TurnFrame::Failed { code, message } => return Err(failure(&code, message)),
             }
         }
     }
@@ -132,9 +132,9 @@ impl Repl {
                 }
             };
             match heard {
-                Heard::Done(response) => break response,
-                Heard::Failed { code, message } => return Err(failure(&code, message)),
-                Heard::Stage { .. } | Heard::Chunk(_) => {}
+                TurnFrame::Done(response) => break response,
+                TurnFrame::Failed { code, message } => return Err(failure(&code, message)),
+                TurnFrame::Stage { .. } | TurnFrame::Chunk(_) => {}
             }
         };
         if !self.out.is_json() {

@@ -1,8 +1,8 @@
 //! `audit`: the audit trail of a tenant, newest first.
 
-use super::Scene;
+use super::CommandContext;
 use crate::api::{Missing, Request};
-use crate::args::Audit;
+use crate::args::AuditArgs;
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
 
@@ -13,7 +13,7 @@ const COLUMNS: &[Column] = &[
     column("ON", |line| plain(&line["target"])),
 ];
 
-pub async fn run(scene: &Scene, Audit { limit, cursor }: Audit) -> Result<()> {
-    let page = scene.send(Missing::Refuse, Request::get(&["audit"]).page(limit, cursor)).await?;
-    scene.page(&page, COLUMNS)
+pub async fn run(context: &CommandContext, AuditArgs { limit, cursor }: AuditArgs) -> Result<()> {
+    let page = context.send(Missing::Refuse, Request::get(&["audit"]).page(limit, cursor)).await?;
+    context.page(&page, COLUMNS)
 }

@@ -1,26 +1,26 @@
 //! `bundle export|import`.
 
-use super::{Scene, json_in, warn};
+use super::{CommandContext, json_in, warn};
 use crate::api::{Missing, Request};
-use crate::args::Bundle;
+use crate::args::BundleCommand;
 use crate::exit::{Failure, Result};
 
-pub async fn run(scene: &Scene, command: Bundle) -> Result<()> {
+pub async fn run(context: &CommandContext, command: BundleCommand) -> Result<()> {
     match command {
-        Bundle::Export { file } => {
-            let bundle = scene.send(Missing::Refuse, Request::get(&["bundle"])).await?;
+        BundleCommand::Export { file } => {
+            let bundle = context.send(Missing::Refuse, Request::get(&["bundle"])).await?;
             let text = format!("{bundle:#}\n");
             if file == "-" {
-                return scene.out.raw(text.as_bytes());
+                return context.out.raw(text.as_bytes());
             }
             std::fs::write(&file, text).map_err(|error| Failure::io(format!("cannot write {file}"), &error))
         }
-        Bundle::Import { file } => {
-            let done = scene.send(Missing::Make, Request::post(&["bundle"], &json_in(&file)?)).await?;
-            if scene.out.is_json() {
-                return scene.out.value(&done);
+        BundleCommand::Import { file } => {
+            let done = context.send(Missing::Make, Request::post(&["bundle"], &json_in(&file)?)).await?;
+            if context.out.is_json() {
+                return context.out.value(&done);
             }
-            scene.out.line(format!("imported {}", done["imported"]))?;
+            context.out.line(format!("imported {}", done["imported"]))?;
             warn(&done);
             Ok(())
         }

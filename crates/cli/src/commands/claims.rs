@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Scene;
+use super::CommandContext;
 use crate::api::{ApiClient, Missing, Request};
-use crate::args::Claims;
+use crate::args::ClaimsCommand;
 use crate::config::Span;
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
@@ -29,15 +29,15 @@ const TAKEN: &[Column] = &[
     column("TITLE", |claim| plain(&claim["session"]["title"])),
 ];
 
-pub async fn run(scene: &Scene, command: Claims) -> Result<()> {
+pub async fn run(context: &CommandContext, command: ClaimsCommand) -> Result<()> {
     match command {
-        Claims::Ls => {
-            let api = scene.api(Missing::Refuse).await?;
+        ClaimsCommand::Ls => {
+            let api = context.api(Missing::Refuse).await?;
             let claimed = claimed(&api).await;
             api.close().await;
-            scene.out.list(&claimed?, COLUMNS)
+            context.out.list(&claimed?, COLUMNS)
         }
-        Claims::Take(wish) => {
+        ClaimsCommand::Take(wish) => {
             let mut body = json!({
                 "worker": wish.worker,
                 "session_types": wish.session_types,
@@ -48,8 +48,8 @@ pub async fn run(scene: &Scene, command: Claims) -> Result<()> {
             if let Some(lease) = wish.lease {
                 body["lease_ms"] = millis(lease).into();
             }
-            let taken = scene.send(Missing::Refuse, Request::post(&["claims"], body)).await?;
-            scene.out.list(taken["claims"].as_array().map_or(&[], Vec::as_slice), TAKEN)
+            let taken = context.send(Missing::Refuse, Request::post(&["claims"], body)).await?;
+            context.out.list(taken["claims"].as_array().map_or(&[], Vec::as_slice), TAKEN)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Scene;
+use super::CommandContext;
 use crate::config::Shown;
 use crate::exit::Result;
 use crate::output::{Column, column, plain};
@@ -14,13 +14,13 @@ const COLUMNS: &[Column] = &[
     column("WHAT IT IS", |row| plain(&row["about"])),
 ];
 
-pub fn show(scene: &Scene) -> Result<()> {
-    let rows: Vec<_> = scene
+pub fn show(context: &CommandContext) -> Result<()> {
+    let rows: Vec<_> = context
         .shown
         .iter()
         .map(|Shown { name, value, from, about }| {
             json!({ "name": name, "value": value, "from": from, "about": about })
         })
         .collect();
-    scene.out.list(&rows, COLUMNS)
+    context.out.list(&rows, COLUMNS)
 }

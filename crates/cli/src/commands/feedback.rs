@@ -5,9 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Scene, lessons};
+use super::{CommandContext, lessons};
 use crate::api::{Missing, Request};
-use crate::args::{Feedback, GiveFeedback};
+use crate::args::{FeedbackCommand, GiveFeedbackArgs};
 use crate::exit::{Exit, Failure, Result};
 use crate::output::{Column, column, note, plain, time, visible};
 
@@ -70,70 +70,71 @@ const FAILURES: &[Column] = &[
     column("MESSAGE", |failure| plain(&failure["message"])),
 ];
 
-pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
+pub async fn run(context: &CommandContext, command: FeedbackCommand) -> Result<()> {
     match command {
-        Feedback::Give(wish) => give(scene, wish).await,
-        Feedback::Open { event, signal, context } => {
+        FeedbackCommand::Give(wish) => give(context, wish).await,
+        FeedbackCommand::Open { event, signal, context: words } => {
             let body = fields([
                 ("feedback_event_id", json!(event)),
                 ("signal", json!(signal)),
-                ("initial_context", json!(context)),
+                ("initial_context", json!(words)),
             ]);
-            let opened = ask(scene, Request::post(&["feedback", "sessions"], body)).await?;
-            answered(scene, &opened, |opened| opened_as(scene, opened))
+            let opened = ask(context, Request::post(&["feedback", "sessions"], body)).await?;
+            answered(context, &opened, |opened| opened_as(context, opened))
         }
-        Feedback::Add { session, message, role } => {
+        FeedbackCommand::Add { session, message, role } => {
             let body = json!({ "message": message, "role": role });
             let added =
-                ask(scene, Request::post(&["feedback", "sessions", &session, "append"], body)).await?;
-            answered(scene, &added, |added| {
+                ask(context, Request::post(&["feedback", "sessions", &session, "append"], body)).await?;
+            answered(context, &added, |added| {
                 let cut = if added["truncated"] == true { ", its end cut off" } else { "" };
                 let until = time(&added["expires_at"]);
-                scene.out.line(format!("added message {}{cut}; open until {until}", added["message_count"]))
+                context.out.line(format!("added message {}{cut}; open until {until}", added["message_count"]))
             })
         }
-        Feedback::Finalize { session } => {
+        FeedbackCommand::Finalize { session } => {
             let done =
-                ask(scene, Request::post(&["feedback", "sessions", &session, "finalize"], json!({}))).await?;
-            answered(scene, &done, |done| finalized(scene, done))
+                ask(context, Request::post(&["feedback", "sessions", &session, "finalize"], json!({})))
+                    .await?;
+            answered(context, &done, |done| finalized(context, done))
         }
-        Feedback::Show { session } => {
-            let session = ask(scene, Request::get(&["feedback", "sessions", &session])).await?;
-            answered(scene, &session, |session| show(scene, session))
+        FeedbackCommand::Show { session } => {
+            let session = ask(context, Request::get(&["feedback", "sessions", &session])).await?;
+            answered(context, &session, |session| show(context, session))
         }
-        Feedback::Ls { open, page } => {
+        FeedbackCommand::Ls { open, page } => {
             let request = Request::get(&["feedback", "sessions"]).with("state", open.then_some("open"));
-            scene.page(&ask(scene, request.page(page.limit, page.cursor)).await?, COLUMNS)
+            context.page(&ask(context, request.page(page.limit, page.cursor)).await?, COLUMNS)
         }
-        Feedback::Failures { task, session, page } => {
+        FeedbackCommand::Failures { task, session, page } => {
             let request =
                 Request::get(&["feedback", "failures"]).with("task_id", task).with("session_id", session);
-            scene.page(&ask(scene, request.page(page.limit, page.cursor)).await?, FAILURES)
+            context.page(&ask(context, request.page(page.limit, page.cursor)).await?, FAILURES)
         }
-        Feedback::Stats => {
-            let stats = ask(scene, Request::get(&["feedback", "stats"])).await?;
-            scene.out.thing(&stats, STATS)?;
-            if scene.out.is_json() {
+        FeedbackCommand::Stats => {
+            let stats = ask(context, Request::get(&["feedback", "stats"])).await?;
+            context.out.thing(&stats, STATS)?;
+            if context.out.is_json() {
                 return Ok(());
             }
             let advice = stats["recommendations"].as_array().into_iter().flatten();
-            advice.map(|one| plain(&one["advice"])).try_for_each(|line| scene.out.line(visible(&line)))
+            advice.map(|one| plain(&one["advice"])).try_for_each(|line| context.out.line(visible(&line)))
         }
-        Feedback::Ratings { thread } => {
-            let page = ask(scene, Request::get(&["threads", &thread, "ratings"])).await?;
-            if scene.out.is_json() {
-                return scene.out.value(&page);
+        FeedbackCommand::Ratings { thread } => {
+            let page = ask(context, Request::get(&["threads", &thread, "ratings"])).await?;
+            if context.out.is_json() {
+                return context.out.value(&page);
             }
-            scene.out.list(page["items"].as_array().map_or(&[], Vec::as_slice), RATINGS)?;
-            scene.out.line(rated(&page["counts"]))
+            context.out.list(page["items"].as_array().map_or(&[], Vec::as_slice), RATINGS)?;
+            context.out.line(rated(&page["counts"]))
         }
-        Feedback::Summary { recent } => {
+        FeedbackCommand::Summary { recent } => {
             let page =
-                ask(scene, Request::get(&["feedback", "summary"]).with("recent", Some(recent))).await?;
-            if scene.out.is_json() {
-                return scene.out.value(&page);
+                ask(context, Request::get(&["feedback", "summary"]).with("recent", Some(recent))).await?;
+            if context.out.is_json() {
+                return context.out.value(&page);
             }
-            plain(&page["markdown"]).lines().try_for_each(|line| scene.out.line(visible(line)))
+            plain(&page["markdown"]).lines().try_for_each(|line| context.out.line(visible(line)))
         }
     }
 }
@@ -144,15 +145,15 @@ fn rated(counts: &Value) -> String {
     format!("{} positive, {} negative, {} skipped", of("positive"), of("negative"), of("skip"))
 }
 
-async fn ask(scene: &Scene, request: Request) -> Result<Value> {
-    scene.send(Missing::Refuse, request).await
+async fn ask(context: &CommandContext, request: Request) -> Result<Value> {
+    context.send(Missing::Refuse, request).await
 }
 
-async fn give(scene: &Scene, wish: GiveFeedback) -> Result<()> {
-    let context = (!wish.words.is_empty()).then(|| wish.words.join(" "));
+async fn give(context: &CommandContext, wish: GiveFeedbackArgs) -> Result<()> {
+    let words = (!wish.words.is_empty()).then(|| wish.words.join(" "));
     let body = fields([
         ("signal", json!(wish.signal)),
-        ("context", json!(context)),
+        ("context", json!(words)),
         ("what_went_wrong", json!(wish.wrong)),
         ("what_to_change", json!(wish.change)),
         ("what_worked", json!(wish.worked)),
@@ -161,67 +162,67 @@ async fn give(scene: &Scene, wish: GiveFeedback) -> Result<()> {
         ("session_id", json!(wish.session)),
         ("sequences", json!(wish.sequences)),
     ]);
-    let given = scene.send(Missing::Make, Request::post(&["feedback"], body)).await?;
-    answered(scene, &given, |given| {
+    let given = context.send(Missing::Make, Request::post(&["feedback"], body)).await?;
+    answered(context, &given, |given| {
         let event = plain(&given["feedback_event_id"]);
-        scene.out.line(format!("kept as {event}"))?;
+        context.out.line(format!("kept as {event}"))?;
         if given["status"] == "clarification_required" {
-            scene.out.line(visible(&plain(&given["prompt"])))?;
-            scene.out.line(format!("For example: {}", visible(&plain(&given["example"]))))?;
+            context.out.line(visible(&plain(&given["prompt"])))?;
+            context.out.line(format!("For example: {}", visible(&plain(&given["example"]))))?;
             note(format!("Say it with `sederunt feedback open {event} {} TEXT`", wish.signal));
             return Ok(());
         }
         for known in given["suggestions"].as_array().into_iter().flatten() {
-            scene.out.line(format!("known already: {}", visible(&lessons::line(known))))?;
+            context.out.line(format!("known already: {}", visible(&lessons::line(known))))?;
         }
-        opened_as(scene, &given["feedback_session"])
+        opened_as(context, &given["feedback_session"])
     })
 }
 
-fn opened_as(scene: &Scene, opened: &Value) -> Result<()> {
+fn opened_as(context: &CommandContext, opened: &Value) -> Result<()> {
     let session = plain(&opened["session_id"]);
-    scene.out.line(format!("{session} is open until {}", time(&opened["expires_at"])))?;
+    context.out.line(format!("{session} is open until {}", time(&opened["expires_at"])))?;
     note(format!(
         "Add to it with `sederunt feedback add {session} TEXT`; `feedback finalize` draws the lesson now"
     ));
     Ok(())
 }
 
-fn finalized(scene: &Scene, done: &Value) -> Result<()> {
+fn finalized(context: &CommandContext, done: &Value) -> Result<()> {
     let session = &done["session"];
     let lesson = &done["lesson"];
-    scene.out.line(match (done["status"].as_str(), done["learned"].as_str()) {
+    context.out.line(match (done["status"].as_str(), done["learned"].as_str()) {
         (Some("already_finalized"), _) => format!("was finalized at {}", time(&session["finalized_at"])),
         (_, Some(learned)) => format!("{learned}: {}", visible(&lessons::line(lesson))),
         _ => "there was nothing to learn from".to_owned(),
     })?;
-    show(scene, session)
+    show(context, session)
 }
 
-fn show(scene: &Scene, session: &Value) -> Result<()> {
-    scene.out.thing(session, FIELDS)?;
+fn show(context: &CommandContext, session: &Value) -> Result<()> {
+    context.out.thing(session, FIELDS)?;
     let initial = plain(&session["initial_context"]);
     if !initial.is_empty() {
-        scene.out.line(format!("first: {}", visible(&initial)))?;
+        context.out.line(format!("first: {}", visible(&initial)))?;
     }
     for said in session["messages"].as_array().into_iter().flatten() {
-        scene.out.line(format!("{}: {}", plain(&said["role"]), visible(&plain(&said["text"]))))?;
+        context.out.line(format!("{}: {}", plain(&said["role"]), visible(&plain(&said["text"]))))?;
     }
     for complaint in session["complaints"].as_array().into_iter().flatten() {
         let (kind, detail) = (plain(&complaint["type"]), plain(&complaint["detail"]));
-        scene.out.line(format!("complaint ({kind}): {}", visible(&detail)))?;
+        context.out.line(format!("complaint ({kind}): {}", visible(&detail)))?;
     }
     Ok(())
 }
 
 /// Shows an accepted answer; a refused one ends the command.
-fn answered(scene: &Scene, answer: &Value, show: impl FnOnce(&Value) -> Result<()>) -> Result<()> {
-    if scene.out.is_json() {
-        scene.out.value(answer)?;
+fn answered(context: &CommandContext, answer: &Value, show: impl FnOnce(&Value) -> Result<()>) -> Result<()> {
+    if context.out.is_json() {
+        context.out.value(answer)?;
     }
     match refusal(answer) {
         Some(failure) => Err(failure),
-        None if scene.out.is_json() => Ok(()),
+        None if context.out.is_json() => Ok(()),
         None => show(answer),
     }
 }

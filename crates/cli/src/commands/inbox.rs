@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sederunt::{Json, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Scene, json_of, object};
+use super::{CommandContext, json_of, object};
 use crate::api::{ApiClient, Missing, Request};
-use crate::args::{Approve, Deny, Inbox, InboxOne};
+use crate::args::{ApproveArgs, DenyArgs, InboxArgs, InboxCommand};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time, visible};
 
@@ -40,22 +40,22 @@ const FIELDS: &[Column] = &[
     column("reason", |approval| plain(&approval["reason"])),
 ];
 
-pub async fn run(scene: &Scene, wish: Inbox) -> Result<()> {
-    if let Some(InboxOne::Show { id }) = wish.one {
-        let approval = scene.send(Missing::Refuse, Request::get(&["approvals", &id])).await?;
-        return show(scene, &approval);
+pub async fn run(context: &CommandContext, wish: InboxArgs) -> Result<()> {
+    if let Some(InboxCommand::Show { id }) = wish.one {
+        let approval = context.send(Missing::Refuse, Request::get(&["approvals", &id])).await?;
+        return show(context, &approval);
     }
     let request = Request::get(&["approvals"]).with("state", (!wish.all).then_some("pending"));
-    let api = scene.api(Missing::Refuse).await?;
-    let page = with_slugs(scene, &api, request.page(wish.page.limit, wish.page.cursor)).await;
+    let api = context.api(Missing::Refuse).await?;
+    let page = with_slugs(context, &api, request.page(wish.page.limit, wish.page.cursor)).await;
     api.close().await;
-    scene.page(&page?, COLUMNS)
+    context.page(&page?, COLUMNS)
 }
 
 /// Lists approvals, with the slug of each task beside its id for people to read.
-async fn with_slugs(scene: &Scene, api: &ApiClient, request: Request) -> Result<Value> {
+async fn with_slugs(context: &CommandContext, api: &ApiClient, request: Request) -> Result<Value> {
     let mut page = api.send(request).await?;
-    if scene.out.is_json() {
+    if context.out.is_json() {
         return Ok(page);
     }
     let mut slugs: BTreeMap<String, String> = BTreeMap::new();
@@ -77,7 +77,7 @@ fn task(approval: &Value) -> String {
     if slug.is_empty() { plain(&approval["task_id"]) } else { slug }
 }
 
-pub async fn approve(scene: &Scene, wish: Approve) -> Result<()> {
+pub async fn approve(context: &CommandContext, wish: ApproveArgs) -> Result<()> {
     let body = object([
         ("decision", Some(Json::of(&"approve")?)),
         ("modified_args", wish.args.map(|text| json_of("--args", &text)).transpose()?),
@@ -85,30 +85,30 @@ pub async fn approve(scene: &Scene, wish: Approve) -> Result<()> {
         ("reason", wish.reason.map(|text| Json::of(&text)).transpose()?),
         ("digest", wish.digest.map(|text| Json::of(&text)).transpose()?),
     ]);
-    decide(scene, &wish.id, &body).await
+    decide(context, &wish.id, &body).await
 }
 
-pub async fn deny(scene: &Scene, wish: Deny) -> Result<()> {
+pub async fn deny(context: &CommandContext, wish: DenyArgs) -> Result<()> {
     let body = Json::of(&json!({ "decision": "deny", "reason": wish.reason, "digest": wish.digest }))?;
-    decide(scene, &wish.id, &body).await
+    decide(context, &wish.id, &body).await
 }
 
-async fn decide(scene: &Scene, id: &str, body: &Json) -> Result<()> {
-    let approval = scene.send(Missing::Refuse, Request::post(&["approvals", id, "decide"], body)).await?;
-    show(scene, &approval)
+async fn decide(context: &CommandContext, id: &str, body: &Json) -> Result<()> {
+    let approval = context.send(Missing::Refuse, Request::post(&["approvals", id, "decide"], body)).await?;
+    show(context, &approval)
 }
 
 /// One approval in full; the staged value takes several lines.
-fn show(scene: &Scene, approval: &Value) -> Result<()> {
-    scene.out.thing(approval, FIELDS)?;
-    if scene.out.is_json() {
+fn show(context: &CommandContext, approval: &Value) -> Result<()> {
+    context.out.thing(approval, FIELDS)?;
+    if context.out.is_json() {
         return Ok(());
     }
     for field in ["staged", "edited"] {
         if !approval[field].is_null() {
-            scene.out.line(format!("{field}:"))?;
+            context.out.line(format!("{field}:"))?;
             for line in format!("{:#}", approval[field]).lines() {
-                scene.out.line(format!("  {}", visible(line)))?;
+                context.out.line(format!("  {}", visible(line)))?;
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::Scene;
+use super::CommandContext;
 use crate::api::{Missing, Request};
-use crate::args::Keys;
+use crate::args::KeysCommand;
 use crate::exit::Result;
 use crate::output::{Column, column, note, plain, time};
 
@@ -29,9 +29,9 @@ const MADE: &[Column] = &[
     column("expires", |key| time(&key["expires_at"])),
 ];
 
-pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
+pub async fn run(context: &CommandContext, command: KeysCommand) -> Result<()> {
     match command {
-        Keys::Create(wish) => {
+        KeysCommand::Create(wish) => {
             let body = json!({
                 "user": wish.user,
                 "role": wish.role,
@@ -39,9 +39,9 @@ pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
                 "act_as": wish.act_as,
                 "expires_in": wish.expires.map(|span| span.0.as_secs()),
             });
-            let made = scene.send(Missing::Make, Request::post(&["keys"], body)).await?;
-            scene.out.thing(&made, MADE)?;
-            if !scene.out.is_json() {
+            let made = context.send(Missing::Make, Request::post(&["keys"], body)).await?;
+            context.out.thing(&made, MADE)?;
+            if !context.out.is_json() {
                 note("Keep the key now: it is not shown again.");
             }
             if made["user_exists"] == false {
@@ -54,13 +54,13 @@ pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
             }
             Ok(())
         }
-        Keys::Ls => {
-            let list = scene.send(Missing::Refuse, Request::get(&["keys"])).await?;
-            scene.out.list(list["items"].as_array().map_or(&[], Vec::as_slice), COLUMNS)
+        KeysCommand::Ls => {
+            let list = context.send(Missing::Refuse, Request::get(&["keys"])).await?;
+            context.out.list(list["items"].as_array().map_or(&[], Vec::as_slice), COLUMNS)
         }
-        Keys::Revoke { id } => {
-            scene.send(Missing::Refuse, Request::delete(&["keys", &id])).await?;
-            scene.done(&id, "revoked")
+        KeysCommand::Revoke { id } => {
+            context.send(Missing::Refuse, Request::delete(&["keys", &id])).await?;
+            context.done(&id, "revoked")
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Scene;
+use super::CommandContext;
 use super::feedback::fields;
 use crate::api::{Missing, Request};
-use crate::args::{LessonFilter, Lessons};
+use crate::args::{LessonFilterArgs, LessonsCommand};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time, visible};
 
@@ -52,47 +52,47 @@ const RULES: &[Column] = &[
     column("THEN", |rule| plain(&rule["then"])),
 ];
 
-pub async fn run(scene: &Scene, command: Lessons) -> Result<()> {
+pub async fn run(context: &CommandContext, command: LessonsCommand) -> Result<()> {
     let changed = |id: &str, body: Value| Request::patch(&["lessons", id], body);
     let request = match command {
-        Lessons::Ls { filter, page } => {
-            return list(scene, None, filter, page.limit, page.cursor).await;
+        LessonsCommand::Ls { filter, page } => {
+            return list(context, None, filter, page.limit, page.cursor).await;
         }
-        Lessons::Search { words, filter, limit } => {
-            return list(scene, Some(words.join(" ")), filter, limit, None).await;
+        LessonsCommand::Search { words, filter, limit } => {
+            return list(context, Some(words.join(" ")), filter, limit, None).await;
         }
-        Lessons::Rules { min } => {
-            let rules = scene
+        LessonsCommand::Rules { min } => {
+            let rules = context
                 .send(Missing::Refuse, Request::get(&["lessons", "rules"]).with("min_occurrences", Some(min)))
                 .await?;
-            if !scene.out.is_json() && rules["items"].as_array().is_some_and(Vec::is_empty) {
+            if !context.out.is_json() && rules["items"].as_array().is_some_and(Vec::is_empty) {
                 let times = match min {
                     1 => "once".to_owned(),
                     3 => "three times".to_owned(),
                     n => format!("{n} times"),
                 };
-                return scene.out.line(format!("None yet: a rule is made when something came up {times}."));
+                return context.out.line(format!("None yet: a rule is made when something came up {times}."));
             }
-            return scene.page(&rules, RULES);
+            return context.page(&rules, RULES);
         }
-        Lessons::Show { id } => Request::get(&["lessons", &id]),
-        Lessons::Accept { id } => changed(&id, json!({ "state": "active" })),
-        Lessons::Retire { id } => changed(&id, json!({ "state": "retired" })),
-        Lessons::Edit { id, text, tags } => {
+        LessonsCommand::Show { id } => Request::get(&["lessons", &id]),
+        LessonsCommand::Accept { id } => changed(&id, json!({ "state": "active" })),
+        LessonsCommand::Retire { id } => changed(&id, json!({ "state": "retired" })),
+        LessonsCommand::Edit { id, text, tags } => {
             changed(&id, fields([("text", json!(text)), ("tags", json!(tags))]))
         }
     };
-    let lesson = scene.send(Missing::Refuse, request).await?;
-    if !scene.out.is_json() {
-        scene.out.line(visible(&line(&lesson)))?;
+    let lesson = context.send(Missing::Refuse, request).await?;
+    if !context.out.is_json() {
+        context.out.line(visible(&line(&lesson)))?;
     }
-    scene.out.thing(&lesson, FIELDS)
+    context.out.thing(&lesson, FIELDS)
 }
 
 async fn list(
-    scene: &Scene,
+    context: &CommandContext,
     words: Option<String>,
-    filter: LessonFilter,
+    filter: LessonFilterArgs,
     limit: u32,
     cursor: Option<String>,
 ) -> Result<()> {
@@ -102,7 +102,7 @@ async fn list(
         .with("state", list(filter.states))
         .with("tags", list(filter.tags))
         .page(limit, cursor);
-    scene.page(&scene.send(Missing::Refuse, request).await?, COLUMNS)
+    context.page(&context.send(Missing::Refuse, request).await?, COLUMNS)
 }
 
 /// A lesson in one line.

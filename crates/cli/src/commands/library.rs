@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Scene, json_in, tasks};
+use super::{CommandContext, json_in, tasks};
 use crate::api::{Missing, Request};
-use crate::args::{Agents, Criteria, Entities, PageOf, Views};
+use crate::args::{AgentsCommand, CriteriaCommand, EntitiesCommand, PageArgs, ViewsCommand};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
 
@@ -96,64 +96,64 @@ const ANSWERS: &[Column] = &[
     column("VALUES", |answer| plain(&answer["values"])),
 ];
 
-pub async fn agents(scene: &Scene, command: Agents) -> Result<()> {
+pub async fn agents(context: &CommandContext, command: AgentsCommand) -> Result<()> {
     match command {
-        Agents::Ls(page) => list(scene, Request::get(&["agents"]), page, AGENTS).await,
-        Agents::Show { slug } => show(scene, &["agents", &slug], AGENT).await,
-        Agents::Create { file } => create(scene, "agents", &file, AGENT).await,
-        Agents::Edit { slug, file } => edit(scene, &["agents", &slug], &file, AGENT).await,
+        AgentsCommand::Ls(page) => list(context, Request::get(&["agents"]), page, AGENTS).await,
+        AgentsCommand::Show { slug } => show(context, &["agents", &slug], AGENT).await,
+        AgentsCommand::Create { file } => create(context, "agents", &file, AGENT).await,
+        AgentsCommand::Edit { slug, file } => edit(context, &["agents", &slug], &file, AGENT).await,
     }
 }
 
-pub async fn entities(scene: &Scene, command: Entities) -> Result<()> {
+pub async fn entities(context: &CommandContext, command: EntitiesCommand) -> Result<()> {
     match command {
-        Entities::Ls { type_slug, page } => {
-            list(scene, Request::get(&["entities"]).with("type_slug", type_slug), page, ENTITIES).await
+        EntitiesCommand::Ls { type_slug, page } => {
+            list(context, Request::get(&["entities"]).with("type_slug", type_slug), page, ENTITIES).await
         }
-        Entities::Show { id } => show(scene, &["entities", &id], ENTITY).await,
-        Entities::Create { file } => create(scene, "entities", &file, ENTITY).await,
-        Entities::Edit { id, file } => edit(scene, &["entities", &id], &file, ENTITY).await,
+        EntitiesCommand::Show { id } => show(context, &["entities", &id], ENTITY).await,
+        EntitiesCommand::Create { file } => create(context, "entities", &file, ENTITY).await,
+        EntitiesCommand::Edit { id, file } => edit(context, &["entities", &id], &file, ENTITY).await,
     }
 }
 
-pub async fn criteria(scene: &Scene, command: Criteria) -> Result<()> {
+pub async fn criteria(context: &CommandContext, command: CriteriaCommand) -> Result<()> {
     match command {
-        Criteria::Ls(page) => list(scene, Request::get(&["criteria-sets"]), page, SETS).await,
-        Criteria::Show { id } => show(scene, &["criteria-sets", &id], SET).await,
-        Criteria::Create { file } => create(scene, "criteria-sets", &file, SET).await,
-        Criteria::Edit { id, file } => edit(scene, &["criteria-sets", &id], &file, SET).await,
+        CriteriaCommand::Ls(page) => list(context, Request::get(&["criteria-sets"]), page, SETS).await,
+        CriteriaCommand::Show { id } => show(context, &["criteria-sets", &id], SET).await,
+        CriteriaCommand::Create { file } => create(context, "criteria-sets", &file, SET).await,
+        CriteriaCommand::Edit { id, file } => edit(context, &["criteria-sets", &id], &file, SET).await,
     }
 }
 
-pub async fn views(scene: &Scene, command: Views) -> Result<()> {
+pub async fn views(context: &CommandContext, command: ViewsCommand) -> Result<()> {
     match command {
-        Views::Ls(page) => list(scene, Request::get(&["views"]), page, VIEWS).await,
-        Views::Show { id } => show(scene, &["views", &id], VIEW).await,
-        Views::Create { file } => create(scene, "views", &file, VIEW).await,
-        Views::Edit { id, file } => edit(scene, &["views", &id], &file, VIEW).await,
-        Views::Answers { id, page } => {
-            list(scene, Request::get(&["views", &id, "answers"]), page, ANSWERS).await
+        ViewsCommand::Ls(page) => list(context, Request::get(&["views"]), page, VIEWS).await,
+        ViewsCommand::Show { id } => show(context, &["views", &id], VIEW).await,
+        ViewsCommand::Create { file } => create(context, "views", &file, VIEW).await,
+        ViewsCommand::Edit { id, file } => edit(context, &["views", &id], &file, VIEW).await,
+        ViewsCommand::Answers { id, page } => {
+            list(context, Request::get(&["views", &id, "answers"]), page, ANSWERS).await
         }
     }
 }
 
-async fn list(scene: &Scene, request: Request, page: PageOf, columns: &[Column]) -> Result<()> {
+async fn list(context: &CommandContext, request: Request, page: PageArgs, columns: &[Column]) -> Result<()> {
     let request = request.page(page.limit, page.cursor);
-    scene.page(&scene.send(Missing::Refuse, request).await?, columns)
+    context.page(&context.send(Missing::Refuse, request).await?, columns)
 }
 
-async fn show(scene: &Scene, names: &[&str], fields: &[Column]) -> Result<()> {
-    scene.out.thing(&scene.send(Missing::Refuse, Request::get(names)).await?, fields)
+async fn show(context: &CommandContext, names: &[&str], fields: &[Column]) -> Result<()> {
+    context.out.thing(&context.send(Missing::Refuse, Request::get(names)).await?, fields)
 }
 
-async fn create(scene: &Scene, noun: &str, file: &str, fields: &[Column]) -> Result<()> {
+async fn create(context: &CommandContext, noun: &str, file: &str, fields: &[Column]) -> Result<()> {
     let request = Request::post(&[noun], &json_in(file)?);
-    scene.defined(&scene.send(Missing::Make, request).await?, fields)
+    context.defined(&context.send(Missing::Make, request).await?, fields)
 }
 
-async fn edit(scene: &Scene, names: &[&str], file: &str, fields: &[Column]) -> Result<()> {
+async fn edit(context: &CommandContext, names: &[&str], file: &str, fields: &[Column]) -> Result<()> {
     let request = Request::patch(names, &json_in(file)?);
-    scene.defined(&scene.send(Missing::Refuse, request).await?, fields)
+    context.defined(&context.send(Missing::Refuse, request).await?, fields)
 }
 
 fn tools(agent: &Value) -> String {

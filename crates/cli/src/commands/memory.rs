@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::Scene;
+use super::CommandContext;
 use crate::api::{Missing, Request};
-use crate::args::Memory;
+use crate::args::MemoryCommand;
 use crate::exit::Result;
 use crate::output::{Column, column, plain};
 
@@ -18,11 +18,11 @@ pub const STATUS: &[Column] = &[
     column("crisis records", |status| plain(&status["crisis_log_count"])),
 ];
 
-pub async fn run(scene: &Scene, command: Memory) -> Result<()> {
-    let Memory::Status { thread, user_id: user } = command;
+pub async fn run(context: &CommandContext, command: MemoryCommand) -> Result<()> {
+    let MemoryCommand::Status { thread, user_id: user } = command;
     let request = Request::get(&["memory", "status"]).with("thread_id", thread).with("user_id", user);
-    let status = scene.send(Missing::Refuse, request).await?;
-    scene.out.thing(&status, STATUS)
+    let status = context.send(Missing::Refuse, request).await?;
+    context.out.thing(&status, STATUS)
 }
 
 pub fn on_off(value: &Value) -> String {

@@ -26,7 +26,7 @@ use sederunt::Json;
 use serde_json::{Value, json};
 
 use crate::api::{ApiClient, Missing, Request};
-use crate::args::{Cli, Command, Global};
+use crate::args::{Cli, Command, GlobalArgs};
 use crate::config::{Config, Layers, Shown};
 use crate::exit::{Failure, Result};
 use crate::output::{Column, Out, note, plain};
@@ -34,14 +34,14 @@ use crate::{chat, doctor, mcp, serve};
 
 /// What every command is given.
 #[derive(Debug)]
-pub struct Scene {
+pub struct CommandContext {
     pub config: Config,
     pub shown: Vec<Shown>,
-    pub global: Global,
+    pub global: GlobalArgs,
     pub out: Out,
 }
 
-impl Scene {
+impl CommandContext {
     /// The client of the API.
     async fn api(&self, missing: Missing) -> Result<ApiClient> {
         ApiClient::find(&self.config, &self.global, missing).await
@@ -130,38 +130,38 @@ pub async fn run(cli: Cli) -> Result<()> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let (config, shown) = Layers::new(cli.global.config.as_deref(), environment, flags)?.read()?;
-    let scene = Scene { config, shown, global: cli.global, out };
+    let context = CommandContext { config, shown, global: cli.global, out };
     match cli.command {
-        Command::Serve(wish) => serve::run(&scene, wish.demo).await,
-        Command::Chat(wish) => chat::run(&scene, wish).await,
-        Command::Mcp(door) => mcp::run(scene, door).await,
-        Command::Sessions(command) => sessions::run(&scene, command).await,
-        Command::Tasks(command) => tasks::run(&scene, command).await,
-        Command::Agents(command) => library::agents(&scene, command).await,
-        Command::Entities(command) => library::entities(&scene, command).await,
-        Command::Criteria(command) => library::criteria(&scene, command).await,
-        Command::Views(command) => library::views(&scene, command).await,
-        Command::Bundle(command) => bundle::run(&scene, command).await,
-        Command::Inbox(wish) => inbox::run(&scene, wish).await,
-        Command::Approve(wish) => inbox::approve(&scene, wish).await,
-        Command::Deny(wish) => inbox::deny(&scene, wish).await,
-        Command::Work { command } => work::run(&scene, command).await,
-        Command::Claims(command) => claims::run(&scene, command).await,
-        Command::Feedback(command) => feedback::run(&scene, command).await,
-        Command::Lessons(command) => lessons::run(&scene, command).await,
-        Command::Keys(command) => keys::run(&scene, command).await,
-        Command::Users(command) => users::run(&scene, command).await,
-        Command::Tenants(command) => tenants::run(&scene, command).await,
-        Command::Audit(wish) => audit::run(&scene, wish).await,
-        Command::Purge(wish) => purge::run(&scene, wish).await,
-        Command::Memory(command) => memory::run(&scene, command).await,
-        Command::Safety(command) => safety::run(&scene, command).await,
-        Command::Migrate(_) => store::migrate(&scene).await,
-        Command::Backup { to } => store::backup(&scene, &to).await,
-        Command::Restore { from } => store::restore(&scene, &from).await,
-        Command::Copy(wish) => store::copy(&scene, &wish).await,
-        Command::Doctor => doctor::run(&scene).await,
-        Command::Config(_) => config::show(&scene),
+        Command::Serve(wish) => serve::run(&context, wish.demo).await,
+        Command::Chat(wish) => chat::run(&context, wish).await,
+        Command::Mcp(connect_args) => mcp::run(context, connect_args).await,
+        Command::Sessions(command) => sessions::run(&context, command).await,
+        Command::Tasks(command) => tasks::run(&context, command).await,
+        Command::Agents(command) => library::agents(&context, command).await,
+        Command::Entities(command) => library::entities(&context, command).await,
+        Command::Criteria(command) => library::criteria(&context, command).await,
+        Command::Views(command) => library::views(&context, command).await,
+        Command::Bundle(command) => bundle::run(&context, command).await,
+        Command::Inbox(wish) => inbox::run(&context, wish).await,
+        Command::Approve(wish) => inbox::approve(&context, wish).await,
+        Command::Deny(wish) => inbox::deny(&context, wish).await,
+        Command::Work { command } => work::run(&context, command).await,
+        Command::Claims(command) => claims::run(&context, command).await,
+        Command::Feedback(command) => feedback::run(&context, command).await,
+        Command::Lessons(command) => lessons::run(&context, command).await,
+        Command::Keys(command) => keys::run(&context, command).await,
+        Command::Users(command) => users::run(&context, command).await,
+        Command::Tenants(command) => tenants::run(&context, command).await,
+        Command::Audit(wish) => audit::run(&context, wish).await,
+        Command::Purge(wish) => purge::run(&context, wish).await,
+        Command::Memory(command) => memory::run(&context, command).await,
+        Command::Safety(command) => safety::run(&context, command).await,
+        Command::Migrate(_) => store::migrate(&context).await,
+        Command::Backup { to } => store::backup(&context, &to).await,
+        Command::Restore { from } => store::restore(&context, &from).await,
+        Command::Copy(wish) => store::copy(&context, &wish).await,
+        Command::Doctor => doctor::run(&context).await,
+        Command::Config(_) => config::show(&context),
         Command::Openapi | Command::Completions { .. } => Ok(()),
     }
 }

@@ -3,23 +3,23 @@
 
 use serde_json::{Value, json};
 
-use super::Scene;
+use super::CommandContext;
 use crate::api::{Missing, Request};
-use crate::args::Purge;
+use crate::args::PurgeArgs;
 use crate::exit::Result;
 use crate::output::note;
 
-pub async fn run(scene: &Scene, wish: Purge) -> Result<()> {
+pub async fn run(context: &CommandContext, wish: PurgeArgs) -> Result<()> {
     let body = json!({ "ratings_days": wish.ratings, "crisis_days": wish.crisis, "preview": !wish.yes });
-    let counted = scene.send(Missing::Refuse, Request::post(&["purge"], body)).await?;
-    if scene.out.is_json() {
-        return scene.out.value(&counted);
+    let counted = context.send(Missing::Refuse, Request::post(&["purge"], body)).await?;
+    if context.out.is_json() {
+        return context.out.value(&counted);
     }
     let what = records(&counted);
     if wish.yes {
-        return scene.out.line(format!("Deleted {what}."));
+        return context.out.line(format!("Deleted {what}."));
     }
-    scene.out.line(format!(
+    context.out.line(format!(
         "This would delete {what} of all tenants: ratings older than {}, crisis records older than {}.",
         days(wish.ratings),
         days(wish.crisis)

@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use super::Scene;
+use super::CommandContext;
 use crate::api::{Missing, Request};
-use crate::args::Safety;
+use crate::args::SafetyCommand;
 use crate::exit::Result;
 
-pub async fn run(scene: &Scene, command: Safety) -> Result<()> {
-    let Safety::Hold { until, thread, reason } = command;
+pub async fn run(context: &CommandContext, command: SafetyCommand) -> Result<()> {
+    let SafetyCommand::Hold { until, thread, reason } = command;
     let body = json!({ "until": until, "thread_id": thread, "reason": reason });
-    let done = scene.send(Missing::Refuse, Request::post(&["crises", "hold"], body)).await?;
-    if scene.out.is_json() {
-        return scene.out.value(&done);
+    let done = context.send(Missing::Refuse, Request::post(&["crises", "hold"], body)).await?;
+    if context.out.is_json() {
+        return context.out.value(&done);
     }
-    scene.out.line(format!("{} crises are held until {until}", done["held"]))
+    context.out.line(format!("{} crises are held until {until}", done["held"]))
 }

@@ -4,27 +4,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sederunt::{Engine, Place, Sederunt, Settings};
+use sederunt::{Engine, Place, Settings};
 use sederunt_core::live::Hub;
 use sederunt_core::store::UpkeepStore as _;
 use sederunt_store::postgres;
 use sederunt_store::sqlite::SqliteStore;
 use serde_json::{Value, json};
 
-use super::Scene;
-use crate::api::beside::{self, Holder};
+use super::CommandContext;
+use crate::api::server_file::{self, Holder};
 use crate::api::{Missing, Request};
 use crate::args;
 use crate::doctor::schema;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::note;
 
-pub async fn migrate(scene: &Scene) -> Result<()> {
-    let config = &scene.config;
+pub async fn migrate(context: &CommandContext) -> Result<()> {
+    let config = &context.config;
     if let Some(directory) = config.directory() {
-        let holder = beside::holder(directory).await;
+        let holder = server_file::holder(directory).await;
         if holder != Holder::Nobody {
-            return Err(beside::in_use(directory, &holder));
+            return Err(server_file::in_use(directory, &holder));
         }
     }
     if let Some(owner) = &config.migrate_store {
@@ -36,31 +36,31 @@ pub async fn migrate(scene: &Scene) -> Result<()> {
         };
         let from = schema::found_at(&owner.0, config).await?;
         let to = postgres::migrate(url, &config.postgres.schema).await?;
-        return migrated(scene, &owner.0, from, to);
+        return migrated(context, &owner.0, from, to);
     }
     let from = schema::found(config).await?;
-    let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
+    let store = config.opener(true)?.open_place(&config.store.0).await?;
     let vitals = store.vitals().await;
     store.close().await;
-    migrated(scene, &config.store.0, from, vitals?.schema_version)
+    migrated(context, &config.store.0, from, vitals?.schema_version)
 }
 
-fn migrated(scene: &Scene, place: &Place, from: u32, to: u32) -> Result<()> {
-    if scene.out.is_json() {
-        return scene.out.value(&json!({ "store": place.to_string(), "from": from, "to": to }));
+fn migrated(context: &CommandContext, place: &Place, from: u32, to: u32) -> Result<()> {
+    if context.out.is_json() {
+        return context.out.value(&json!({ "store": place.to_string(), "from": from, "to": to }));
     }
     if from == to {
-        return scene.out.line(format!("{place} has schema {to} already"));
+        return context.out.line(format!("{place} has schema {to} already"));
     }
-    scene.out.line(format!("{place}: schema {from} → {to}"))
+    context.out.line(format!("{place}: schema {from} → {to}"))
 }
 
-pub async fn backup(scene: &Scene, to: &Path) -> Result<()> {
-    let directory = sqlite_directory(scene)?.to_owned();
+pub async fn backup(context: &CommandContext, to: &Path) -> Result<()> {
+    let directory = sqlite_directory(context)?.to_owned();
     if !directory.join("threads.sqlite3").exists() {
         return Err(no_store(&directory));
     }
-    let in_use = beside::holder(&directory).await != Holder::Nobody;
+    let in_use = server_file::holder(&directory).await != Holder::Nobody;
     let (bar, target) = (progress("pages"), to.to_owned());
     let shown = bar.clone();
     let opened = off_the_runtime(move || {
@@ -84,18 +84,22 @@ pub async fn backup(scene: &Scene, to: &Path) -> Result<()> {
     })
     .await?;
     bar.finish_and_clear();
-    if let Err(failure) = note_backup(scene, opened, to).await {
+    if let Err(failure) = note_backup(context, opened, to).await {
         note(format!("The backup is made, but the audit trail does not say so: {}", failure.sentence()));
     }
-    said(scene, "backup", &scene.config.store.0.to_string(), &to.display().to_string())
+    said(context, "backup", &context.config.store.0.to_string(), &to.display().to_string())
 }
 
 /// Writes down that a backup was made: in the store that was opened for it, or through the server that has it open.
-async fn note_backup(scene: &Scene, opened: Option<(Arc<SqliteStore>, Arc<Hub>)>, to: &Path) -> Result<()> {
+async fn note_backup(
+    context: &CommandContext,
+    opened: Option<(Arc<SqliteStore>, Arc<Hub>)>,
+    to: &Path,
+) -> Result<()> {
     let name = to.file_name().unwrap_or(to.as_os_str()).to_string_lossy().into_owned();
     let Some((store, hub)) = opened else {
         let request = Request::post(&["audit", "backup"], json!({ "name": name }));
-        return scene.send(Missing::Refuse, request).await.map(drop);
+        return context.send(Missing::Refuse, request).await.map(drop);
     };
     let engine = Engine::new(store.clone(), hub, Settings::default());
     let noted = engine.operator().note_backup(&name).await;
@@ -103,8 +107,8 @@ async fn note_backup(scene: &Scene, opened: Option<(Arc<SqliteStore>, Arc<Hub>)>
     Ok(noted?)
 }
 
-pub async fn restore(scene: &Scene, from: &Path) -> Result<()> {
-    let directory = sqlite_directory(scene)?.to_owned();
+pub async fn restore(context: &CommandContext, from: &Path) -> Result<()> {
+    let directory = sqlite_directory(context)?.to_owned();
     if directory.join("threads.sqlite3").exists() {
         let sentence = format!("there is a store in {} already", directory.display());
         return Err(Failure::new(Exit::Refused, "already_exists", sentence)
@@ -112,10 +116,10 @@ pub async fn restore(scene: &Scene, from: &Path) -> Result<()> {
     }
     let (source, target) = (from.to_owned(), directory.clone());
     off_the_runtime(move || SqliteStore::restore(&source, &target)).await?;
-    said(scene, "restore", &from.display().to_string(), &directory.display().to_string())
+    said(context, "restore", &from.display().to_string(), &directory.display().to_string())
 }
 
-pub async fn copy(scene: &Scene, wish: &args::Copy) -> Result<()> {
+pub async fn copy(context: &CommandContext, wish: &args::CopyArgs) -> Result<()> {
     if !wish.from.join("threads.sqlite3").exists() {
         return Err(no_store(&wish.from));
     }
@@ -123,32 +127,32 @@ pub async fn copy(scene: &Scene, wish: &args::Copy) -> Result<()> {
     let Place::Postgres(url) = &to else {
         return Err(Failure::usage(format!("`--to` is {to}, which is no database; write postgres://…")));
     };
-    let holder = beside::holder(&wish.from).await;
+    let holder = server_file::holder(&wish.from).await;
     if holder != Holder::Nobody {
         // What a server takes in while the copy is made would be missing from it.
-        return Err(beside::in_use(&wish.from, &holder).hint(
+        return Err(server_file::in_use(&wish.from, &holder).hint(
             "stop the server, or copy from a backup: `sederunt backup DIR`, `sederunt restore DIR --store NEW`, then `--from NEW`",
         ));
     }
     // Held open, so that nobody else writes to it meanwhile.
-    let source = Sederunt::open(&Place::Directory(wish.from.clone()), scene.config.options(true)?).await?;
+    let source = context.config.opener(true)?.open_place(&Place::Directory(wish.from.clone())).await?;
     let bar = progress("rows");
     let mut tell = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
     };
-    let copied = postgres::copy::copy(&wish.from, url, &scene.config.postgres.schema, &mut tell).await;
+    let copied = postgres::copy::copy(&wish.from, url, &context.config.postgres.schema, &mut tell).await;
     source.close().await;
     bar.finish_and_clear();
     let rows: serde_json::Map<String, Value> =
         copied?.rows.into_iter().map(|(table, rows)| (table.to_owned(), rows.into())).collect();
-    if scene.out.is_json() {
-        return scene.out.value(&json!({
+    if context.out.is_json() {
+        return context.out.value(&json!({
             "from": wish.from.display().to_string(), "to": to.to_string(), "rows": rows,
         }));
     }
     let count = |table: &str| rows.get(table).and_then(Value::as_u64).unwrap_or(0);
-    scene.out.line(format!(
+    context.out.line(format!(
         "copy: {} → {to}: {} sessions, {} events in {} tenants, read back and found equal",
         wish.from.display(),
         count("sessions"),
@@ -157,11 +161,11 @@ pub async fn copy(scene: &Scene, wish: &args::Copy) -> Result<()> {
     ))
 }
 
-fn said(scene: &Scene, what: &str, from: &str, to: &str) -> Result<()> {
-    if scene.out.is_json() {
-        return scene.out.value(&json!({ "from": from, "to": to }));
+fn said(context: &CommandContext, what: &str, from: &str, to: &str) -> Result<()> {
+    if context.out.is_json() {
+        return context.out.value(&json!({ "from": from, "to": to }));
     }
-    scene.out.line(format!("{what}: {from} → {to}"))
+    context.out.line(format!("{what}: {from} → {to}"))
 }
 
 /// Runs what blocks where blocking is allowed.
@@ -172,11 +176,11 @@ async fn off_the_runtime<T: Send + 'static>(
     Ok(done.map_err(sederunt::Error::internal)??)
 }
 
-fn sqlite_directory(scene: &Scene) -> Result<&Path> {
-    scene.config.directory().ok_or_else(|| {
+fn sqlite_directory(context: &CommandContext) -> Result<&Path> {
+    context.config.directory().ok_or_else(|| {
         let failure =
-            Failure::usage(format!("{} is no directory with an SQLite store", scene.config.store.0));
-        match &scene.config.store.0 {
+            Failure::usage(format!("{} is no directory with an SQLite store", context.config.store.0));
+        match &context.config.store.0 {
             Place::Postgres(_) => failure.hint("back a PostgreSQL database up with pg_dump"),
             Place::Directory(_) | Place::Memory => failure.hint("name one with --store"),
         }

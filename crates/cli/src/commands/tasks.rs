@@ -3,9 +3,9 @@
 use serde_json::Value;
 use serde_json::json;
 
-use super::{Scene, json_in, json_of, object, sessions};
+use super::{CommandContext, json_in, json_of, object, sessions};
 use crate::api::{Missing, Request};
-use crate::args::{ListTasks, Tasks};
+use crate::args::{ListTasksArgs, TasksCommand};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
 
@@ -63,38 +63,40 @@ const STANDING: &[Column] = &[
     }),
 ];
 
-pub async fn run(scene: &Scene, command: Tasks) -> Result<()> {
+pub async fn run(context: &CommandContext, command: TasksCommand) -> Result<()> {
     let change = |task: &str, status: &str| Request::patch(&["tasks", task], json!({ "status": status }));
     let (missing, request) = match command {
-        Tasks::Ls(wish) => return list(scene, wish).await,
-        Tasks::Trigger { task, input } => {
+        TasksCommand::Ls(wish) => return list(context, wish).await,
+        TasksCommand::Trigger { task, input } => {
             let input = input.map(|text| json_of("--input", &text)).transpose()?;
             let request = Request::post(&["tasks", &task, "trigger"], &object([("input", input)]));
-            let session = scene.send(Missing::Refuse, request).await?;
-            return scene.out.thing(&session, sessions::FIELDS);
+            let session = context.send(Missing::Refuse, request).await?;
+            return context.out.thing(&session, sessions::FIELDS);
         }
-        Tasks::Status { task } => {
-            let standing = scene.send(Missing::Refuse, Request::get(&["tasks", &task, "status"])).await?;
-            return scene.out.thing(&standing, STANDING);
+        TasksCommand::Status { task } => {
+            let standing = context.send(Missing::Refuse, Request::get(&["tasks", &task, "status"])).await?;
+            return context.out.thing(&standing, STANDING);
         }
-        Tasks::Show { task } => (Missing::Refuse, Request::get(&["tasks", &task])),
-        Tasks::Create { file } => (Missing::Make, Request::post(&["tasks"], &json_in(&file)?)),
-        Tasks::Edit { task, file } => (Missing::Refuse, Request::patch(&["tasks", &task], &json_in(&file)?)),
-        Tasks::Pause { task } => (Missing::Refuse, change(&task, "paused")),
-        Tasks::Resume { task } => (Missing::Refuse, change(&task, "active")),
+        TasksCommand::Show { task } => (Missing::Refuse, Request::get(&["tasks", &task])),
+        TasksCommand::Create { file } => (Missing::Make, Request::post(&["tasks"], &json_in(&file)?)),
+        TasksCommand::Edit { task, file } => {
+            (Missing::Refuse, Request::patch(&["tasks", &task], &json_in(&file)?))
+        }
+        TasksCommand::Pause { task } => (Missing::Refuse, change(&task, "paused")),
+        TasksCommand::Resume { task } => (Missing::Refuse, change(&task, "active")),
     };
-    let task = scene.send(missing, request).await?;
-    scene.defined(&task, FIELDS)
+    let task = context.send(missing, request).await?;
+    context.defined(&task, FIELDS)
 }
 
-async fn list(scene: &Scene, wish: ListTasks) -> Result<()> {
+async fn list(context: &CommandContext, wish: ListTasksArgs) -> Result<()> {
     let request = Request::get(&["tasks"])
         .with("status", wish.status)
         .with("agent_slug", wish.agent)
         .with("assigned_to", wish.assigned_to)
         .with("entity_id", wish.entity)
         .page(wish.page.limit, wish.page.cursor);
-    scene.page(&scene.send(Missing::Refuse, request).await?, COLUMNS)
+    context.page(&context.send(Missing::Refuse, request).await?, COLUMNS)
 }
 
 fn steps(task: &Value) -> String {

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::Scene;
+use super::CommandContext;
 use crate::api::{Missing, Request};
-use crate::args::Tenants;
+use crate::args::TenantsCommand;
 use crate::exit::{Failure, Result};
 use crate::output::{Column, column, plain, time};
 
@@ -14,27 +14,27 @@ const COLUMNS: &[Column] = &[
     column("CREATED", |tenant| time(&tenant["created_at"])),
 ];
 
-pub async fn run(scene: &Scene, command: Tenants) -> Result<()> {
+pub async fn run(context: &CommandContext, command: TenantsCommand) -> Result<()> {
     let suspended = |id: &str, suspended: bool| {
         (Missing::Refuse, Request::patch(&["tenants", id], json!({ "suspended": suspended })))
     };
     let (missing, request) = match command {
-        Tenants::Ls => {
-            let list = scene.send(Missing::Refuse, Request::get(&["tenants"])).await?;
-            return scene.out.list(list["items"].as_array().map_or(&[], Vec::as_slice), COLUMNS);
+        TenantsCommand::Ls => {
+            let list = context.send(Missing::Refuse, Request::get(&["tenants"])).await?;
+            return context.out.list(list["items"].as_array().map_or(&[], Vec::as_slice), COLUMNS);
         }
-        Tenants::Create { id } => (Missing::Make, Request::post(&["tenants"], json!({ "id": id }))),
-        Tenants::Suspend { id } => suspended(&id, true),
-        Tenants::Resume { id } => suspended(&id, false),
-        Tenants::Delete { id, yes } => {
+        TenantsCommand::Create { id } => (Missing::Make, Request::post(&["tenants"], json!({ "id": id }))),
+        TenantsCommand::Suspend { id } => suspended(&id, true),
+        TenantsCommand::Resume { id } => suspended(&id, false),
+        TenantsCommand::Delete { id, yes } => {
             if !yes {
                 return Err(Failure::usage(format!("this deletes tenant `{id}` with everything in it"))
                     .hint("add --yes if that is what you want"));
             }
-            scene.send(Missing::Refuse, Request::delete(&["tenants", &id])).await?;
-            return scene.done(&id, "deleted");
+            context.send(Missing::Refuse, Request::delete(&["tenants", &id])).await?;
+            return context.done(&id, "deleted");
         }
     };
-    let tenant = scene.send(missing, request).await?;
-    scene.out.thing(&tenant, COLUMNS)
+    let tenant = context.send(missing, request).await?;
+    context.out.thing(&tenant, COLUMNS)
 }

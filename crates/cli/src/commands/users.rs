@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Scene;
+use super::CommandContext;
 use crate::api::{ApiClient, Missing, Request};
-use crate::args::Users;
+use crate::args::UsersCommand;
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
 
@@ -17,33 +17,33 @@ const COLUMNS: &[Column] = &[
     column("CREATED", |user| time(&user["created_at"])),
 ];
 
-pub async fn run(scene: &Scene, command: Users) -> Result<()> {
+pub async fn run(context: &CommandContext, command: UsersCommand) -> Result<()> {
     let (missing, request) = match command {
-        Users::Ls => return list(scene).await,
-        Users::Create { id, name, role } => {
+        UsersCommand::Ls => return list(context).await,
+        UsersCommand::Create { id, name, role } => {
             let body = json!({ "id": id, "name": name, "role": role });
             (Missing::Make, Request::post(&["users"], body))
         }
-        Users::Role { id, role } => {
+        UsersCommand::Role { id, role } => {
             (Missing::Refuse, Request::patch(&["users", &id], json!({ "role": role })))
         }
-        Users::Link { id, platform, external_id } => {
+        UsersCommand::Link { id, platform, external_id } => {
             let body = json!({ "platform": platform, "external_id": external_id });
             (Missing::Refuse, Request::post(&["users", &id, "identities"], body))
         }
-        Users::Merge { from, into } => {
+        UsersCommand::Merge { from, into } => {
             (Missing::Refuse, Request::post(&["users", &from, "merge"], json!({ "into": into })))
         }
     };
-    let user = scene.send(missing, request).await?;
-    scene.out.thing(&user, COLUMNS)
+    let user = context.send(missing, request).await?;
+    context.out.thing(&user, COLUMNS)
 }
 
-async fn list(scene: &Scene) -> Result<()> {
-    let api = scene.api(Missing::Refuse).await?;
+async fn list(context: &CommandContext) -> Result<()> {
+    let api = context.api(Missing::Refuse).await?;
     let users = all(&api).await;
     api.close().await;
-    scene.out.list(&users?, COLUMNS)
+    context.out.list(&users?, COLUMNS)
 }
 
 async fn all(api: &ApiClient) -> Result<Vec<Value>> {

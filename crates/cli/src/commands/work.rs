@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Scene, inbox};
+use super::{CommandContext, inbox};
 use crate::api::{Missing, Request};
-use crate::args::Work;
+use crate::args::WorkCommand;
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
 
@@ -32,17 +32,17 @@ const COLUMNS: &[Column] = &[
     column("WHAT", what),
 ];
 
-pub async fn run(scene: &Scene, command: Option<Work>) -> Result<()> {
-    match command.unwrap_or(Work::Counts { tz: None }) {
-        Work::Counts { tz } => {
-            let counts = scene
+pub async fn run(context: &CommandContext, command: Option<WorkCommand>) -> Result<()> {
+    match command.unwrap_or(WorkCommand::Counts { tz: None }) {
+        WorkCommand::Counts { tz } => {
+            let counts = context
                 .send(Missing::Refuse, Request::get(&["today", "work-queue-counts"]).with("tz", tz))
                 .await?;
-            scene.out.thing(&counts, COUNTS)
+            context.out.thing(&counts, COUNTS)
         }
-        Work::Ls { bucket, tz, page } => {
+        WorkCommand::Ls { bucket, tz, page } => {
             let request = Request::get(&["today", &bucket]).with("tz", tz).page(page.limit, page.cursor);
-            scene.page(&scene.send(Missing::Refuse, request).await?, COLUMNS)
+            context.page(&context.send(Missing::Refuse, request).await?, COLUMNS)
         }
     }
 }

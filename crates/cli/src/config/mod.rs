@@ -198,15 +198,15 @@ pub struct Config {
     pub agents_file: Option<PathBuf>,
     pub response_model: Option<String>,
     pub instructions_file: Option<PathBuf>,
-    pub talk: Talk,
+    pub talk: TalkConfig,
     pub safety_file: Option<PathBuf>,
-    pub safety: Safety,
+    pub safety: SafetyConfig,
     pub opaque_ids: OpaqueIds,
-    pub feedback: Feedback,
+    pub feedback: FeedbackConfig,
     pub incognito: Incognito,
     pub quotas: Quotas,
     pub quotas_file: Option<PathBuf>,
-    pub work: Work,
+    pub work: WorkConfig,
     pub rates: Rates,
     pub trusted_proxies: Option<String>,
     pub connections: Connections,
@@ -240,7 +240,7 @@ pub struct Jwt {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Talk {
+pub struct TalkConfig {
     pub idle_after: Span,
     pub sweep_every: Span,
     pub finalize_on_shutdown: Span,
@@ -250,7 +250,7 @@ pub struct Talk {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Safety {
+pub struct SafetyConfig {
     pub classify: bool,
 }
 
@@ -262,7 +262,7 @@ pub enum OpaqueIds {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Feedback {
+pub struct FeedbackConfig {
     pub session_timeout: Span,
 }
 
@@ -333,7 +333,7 @@ impl Quotas {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Work {
+pub struct WorkConfig {
     pub lease: Span,
     pub max_attempts: u32,
     pub sweep_every: Span,
@@ -464,19 +464,20 @@ impl Config {
         Ok(settings)
     }
 
-    /// How the store is opened.
-    pub fn options(&self, migrate: bool) -> Result<sederunt::Options> {
+    /// How the store is opened. The server does the background work, and a command ends before any is due.
+    pub fn opener(&self, migrate: bool) -> Result<sederunt::Builder> {
         if self.postgres.pool_size == 0 {
             return Err(Failure::usage("`postgres.pool_size` must be at least 1"));
         }
-        Ok(sederunt::Options {
+        let options = sederunt::Options {
             settings: self.settings()?,
             quotas: self.quota_settings()?,
             schema: self.postgres.schema.clone(),
             pool_size: self.postgres.pool_size,
             migrate,
             ..sederunt::Options::default()
-        })
+        };
+        Ok(sederunt::Sederunt::builder().options(options).background(false))
     }
 
     /// The directory of a store that has one.

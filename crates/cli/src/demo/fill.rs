@@ -8,9 +8,9 @@ use sederunt::{
 };
 use serde_json::json;
 
+use super::demo_text::{NumberedStory, event, work};
 use super::open;
-use super::stories::{DRAFTS, ENDED, End, LIVE, QUEUED, RUNS, Step, TALKS};
-use super::telling::{Told, event, work};
+use super::stories::{DRAFTS, ENDED, LIVE, QUEUED, RUNS, Step, StoryEnd, TALKS};
 
 /// An agent that no worker runs: its sessions stay pending.
 const IDLE_AGENT: &str = "demo-nightly";
@@ -73,18 +73,20 @@ async fn move_to(engine: &Engine, me: &Actor, id: &SessionId, to: Status, why: O
 }
 
 /// Runs the one session that waits for the filler.
-async fn run(engine: &Engine, me: &Arc<Actor>, told: &Told<'_>, end: End) -> Result<()> {
+async fn run(engine: &Engine, me: &Arc<Actor>, told: &NumberedStory<'_>, end: StoryEnd) -> Result<()> {
     let ClaimedRun { session, epoch, .. } = claim(engine, me).await?;
     let wish = Append { events: told.events()?, epoch: Some(epoch), ..Append::default() };
     engine.append(me, &session.id, wish, None).await?;
     let how = match end {
-        End::Completed => told.complete()?,
-        End::Failed(why) => Settle::Fail { error: why.into(), retryable: false, reason: None, usage: None },
-        End::AsksAPerson(text) => {
+        StoryEnd::Completed => told.complete()?,
+        StoryEnd::Failed(why) => {
+            Settle::Fail { error: why.into(), retryable: false, reason: None, usage: None }
+        }
+        StoryEnd::AsksAPerson(text) => {
             let question = json!({ "text": text });
             Settle::Yield { pause: Pause::Human { question: Some(Json::of(&question)?) }, usage: None }
         }
-        End::AwaitsATool { tool, what } => {
+        StoryEnd::AwaitsATool { tool, what } => {
             let call = json!({ "id": "call_9", "name": tool, "args": { "what": what } });
             Settle::Yield { pause: Pause::Tool { call: Some(Json::of(&call)?) }, usage: None }
         }

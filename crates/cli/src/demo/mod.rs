@@ -4,10 +4,10 @@
 //! Every session it opens carries `{"demo": true}` in its metadata, every definition an id that begins with `demo-`,
 //! and it touches nothing else. It is a caller like any other: public calls of the engine, one claim at a time.
 
+mod demo_text;
 mod fill;
 mod stories;
 mod tasks;
-mod telling;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use sederunt::{
 };
 use serde_json::json;
 
+use demo_text::NumberedStory;
 use stories::ROUNDS;
-use telling::Told;
 
 /// The time between two events of the growing log.
 const PACE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub async fn run(engine: Engine) {
             return;
         }
     }
-    let mut worker = Worker { engine, me, pace: PACE, runs: 0, finished: VecDeque::new() };
+    let mut worker = DemoWorker { engine, me, pace: PACE, runs: 0, finished: VecDeque::new() };
     loop {
         if let Err(error) = worker.round().await {
             tracing::debug!(target: "sederunt::demo", code = error.code(), %error, "a run of the demo failed; the next one begins after a pause");
@@ -69,7 +69,7 @@ async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
     Ok(!engine.sessions(me, ours).await?.items.is_empty())
 }
 
-struct Worker {
+struct DemoWorker {
     engine: Engine,
     me: Arc<Actor>,
     pace: Duration,
@@ -77,7 +77,7 @@ struct Worker {
     finished: VecDeque<SessionId>,
 }
 
-impl Worker {
+impl DemoWorker {
     /// Runs one session from its claim to its end, or queues the next.
     async fn round(&mut self) -> Result<()> {
         let request = ClaimRequest {
@@ -106,8 +106,8 @@ impl Worker {
 
     async fn tell(&self, claimed: &ClaimedRun) -> Result<()> {
         let (id, epoch) = (&claimed.session.id, claimed.epoch);
-        let told =
-            Told::of(&claimed.session).ok_or_else(|| Error::internal("a demo session without a story"))?;
+        let told = NumberedStory::of(&claimed.session)
+            .ok_or_else(|| Error::internal("a demo session without a story"))?;
         for event in told.events()? {
             tokio::time::sleep(self.pace).await;
             let wish = Append { events: vec![event], epoch: Some(epoch), ..Append::default() };
@@ -195,7 +195,7 @@ mod tests {
     async fn the_worker_queues_runs_and_completes_a_session() {
         let store = sederunt::open("memory:").await.unwrap();
         let me = Arc::new(Actor::local(SourceKind::Api));
-        let mut worker = Worker {
+        let mut worker = DemoWorker {
             engine: store.engine().clone(),
             me: me.clone(),
             pace: Duration::ZERO,

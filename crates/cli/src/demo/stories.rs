@@ -24,7 +24,7 @@ pub enum Step {
 
 /// How a run of the first filling ends.
 #[derive(Clone, Copy, Debug)]
-pub enum End {
+pub enum StoryEnd {
     Completed,
     Failed(&'static str),
     AsksAPerson(&'static str),
@@ -78,7 +78,7 @@ pub const QUEUED: &[&str] = &[
 ];
 
 /// Work that was run, and how it ended.
-pub const RUNS: &[(SessionType, Story, End)] = &[
+pub const RUNS: &[(SessionType, Story, StoryEnd)] = &[
     (
         SessionType::Agent,
         Story {
@@ -92,7 +92,7 @@ pub const RUNS: &[(SessionType, Story, End)] = &[
             result: "3 of 86 messages need an answer",
             tokens: (6_310, 402),
         },
-        End::Completed,
+        StoryEnd::Completed,
     ),
     (
         SessionType::Agent,
@@ -105,7 +105,7 @@ pub const RUNS: &[(SessionType, Story, End)] = &[
             result: "",
             tokens: (0, 0),
         },
-        End::Failed("the search did not answer in time"),
+        StoryEnd::Failed("the search did not answer in time"),
     ),
     (
         SessionType::Agent,
@@ -121,7 +121,7 @@ pub const RUNS: &[(SessionType, Story, End)] = &[
             result: "",
             tokens: (0, 0),
         },
-        End::AsksAPerson("Two invoices disagree with their deliveries. Pay them anyway?"),
+        StoryEnd::AsksAPerson("Two invoices disagree with their deliveries. Pay them anyway?"),
     ),
     (
         SessionType::Agent,
@@ -135,7 +135,7 @@ pub const RUNS: &[(SessionType, Story, End)] = &[
             result: "",
             tokens: (0, 0),
         },
-        End::AwaitsATool { tool: "send_mail", what: "opening hours, to 312 customers" },
+        StoryEnd::AwaitsATool { tool: "send_mail", what: "opening hours, to 312 customers" },
     ),
     (
         SessionType::Tool,
@@ -148,7 +148,7 @@ pub const RUNS: &[(SessionType, Story, End)] = &[
             result: "4,953.60 and 180 for delivery",
             tokens: (310, 28),
         },
-        End::Completed,
+        StoryEnd::Completed,
     ),
     (
         SessionType::Response,
@@ -158,7 +158,7 @@ pub const RUNS: &[(SessionType, Story, End)] = &[
             result: "9 of 10 questions answered",
             tokens: (640, 35),
         },
-        End::Completed,
+        StoryEnd::Completed,
     ),
     (
         SessionType::Mixed,
@@ -171,7 +171,7 @@ pub const RUNS: &[(SessionType, Story, End)] = &[
             result: "A draft of half a page",
             tokens: (2_870, 640),
         },
-        End::Completed,
+        StoryEnd::Completed,
     ),
 ];
 

@@ -9,7 +9,7 @@ use sederunt_core::safety::codes::ResourceLookupStatus;
 use sederunt_core::safety::response::resources;
 use serde_json::{Value, json};
 
-use crate::commands::Scene;
+use crate::commands::CommandContext;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::{Column, column, plain};
 
@@ -59,8 +59,8 @@ const COLUMNS: &[Column] = &[
     column("WHAT TO DO", |finding| plain(&finding["advice"])),
 ];
 
-pub async fn run(scene: &Scene) -> Result<()> {
-    let config = &scene.config;
+pub async fn run(context: &CommandContext) -> Result<()> {
+    let config = &context.config;
     let known = schema::known().await?;
     let mut findings = match &config.store.0 {
         Place::Memory => {
@@ -71,7 +71,7 @@ pub async fn run(scene: &Scene) -> Result<()> {
     };
     findings.push(region_finding(crate::agents::safety_settings(config)?.region.as_deref()));
     let rows: Vec<Value> = findings.iter().map(Finding::shown).collect();
-    scene.out.list(&rows, COLUMNS)?;
+    context.out.list(&rows, COLUMNS)?;
     if findings.iter().any(|finding| finding.level == Level::Fail) {
         return Err(Failure::Said(Exit::Error));
     }

@@ -23,7 +23,7 @@ pub async fn found_at(place: &Place, config: &Config) -> Result<u32> {
 
 /// The schema that this binary writes.
 pub async fn known() -> Result<u32> {
-    let store = sederunt::open("memory:").await?;
+    let store = sederunt::Sederunt::builder().background(false).open("memory:").await?;
     let vitals = store.vitals().await;
     store.close().await;
     Ok(vitals?.schema_version)

@@ -85,7 +85,7 @@ fn a_copy_that_reads_back_differently_leaves_nothing() {
 fn repeats_and_goes_on(schema: &Schema) {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let options = sederunt::Options { schema: schema.name.clone(), ..sederunt::Options::default() };
-        let store = Sederunt::open(&schema.url.parse().unwrap(), options).await.unwrap();
+        let store = Sederunt::builder().options(options).open(&schema.url).await.unwrap();
         let (me, id) = (owner(), SessionId::parse("cli:other").unwrap());
         let said = |text: &str| DraftEvent {
             kind: "user.message".into(),

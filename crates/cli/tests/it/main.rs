@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
-mod beside;
 mod config;
 mod copy;
 mod demo;
@@ -16,6 +15,7 @@ mod modes;
 mod people;
 mod print;
 mod serve;
+mod server_file;
 mod sessions;
 mod tasks;
 mod whole;

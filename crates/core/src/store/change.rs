@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 
 use super::{Guard, Record};
@@ -251,6 +252,24 @@ pub struct IdemKey {
     pub body: [u8; 16],
     /// A reference by which the first answer is rebuilt, when a sequence range is not enough.
     pub note: Option<KeyNote>,
+}
+
+impl IdemKey {
+    /// The key of a command: `scope` names everything that the caller's key belongs to, and the key itself. A repeat
+    /// with another body is refused.
+    pub fn scoped(scope: &[&[u8]], body: impl AsRef<[u8]>) -> Self {
+        let mut hash = Sha256::new();
+        for part in scope {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let half = |hash: [u8; 32]| {
+            let mut half = [0; 16];
+            half.copy_from_slice(&hash[..16]);
+            half
+        };
+        Self { scope: half(hash.finalize().into()), body: half(Sha256::digest(body).into()), note: None }
+    }
 }
 
 /// A short reference kept with an idempotency key: an id that was drawn for the answer.

@@ -53,6 +53,17 @@ pub struct Caller {
     proof: Option<Arc<Proof>>,
 }
 
+/// The caller as the program knows it that mounts the routes under its own (see [`mount`](crate::mount)). The program's
+/// authentication puts it into the extensions of a request; it counts more than any credential of the request.
+#[derive(Clone, Debug)]
+pub struct CallerIdentity(pub Arc<Actor>);
+
+impl From<CallerIdentity> for Caller {
+    fn from(CallerIdentity(actor): CallerIdentity) -> Self {
+        Self { actor, is_operator: false, proof: None }
+    }
+}
+
 /// The credential, kept so that it can be checked again while a stream is open.
 struct Proof {
     kind: Kind,

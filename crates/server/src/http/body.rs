@@ -18,7 +18,6 @@ use sederunt_core::strict::read;
 use sederunt_core::view::respondent::COOKIE_PREFIX;
 use sederunt_core::{Error, json, limits};
 use serde::de::Deserialize;
-use sha2::{Digest, Sha256};
 
 use super::auth::Caller;
 use super::error::RequestError;
@@ -211,19 +210,9 @@ pub fn idem_key(
         return Err(Error::invalid("Idempotency-Key", rule));
     }
     let actor = &caller.actor;
-    let mut scope = Sha256::new();
     let (tenant, credential) = (actor.tenant.as_str(), actor.credential.as_str());
-    for part in [tenant.as_bytes(), credential.as_bytes(), person.as_bytes(), line.as_bytes(), given] {
-        scope.update((part.len() as u64).to_le_bytes());
-        scope.update(part);
-    }
-    Ok(IdemKey { scope: half(scope.finalize().into()), body: half(Sha256::digest(body).into()), note: None })
-}
-
-fn half(hash: [u8; 32]) -> [u8; 16] {
-    let mut half = [0; 16];
-    half.copy_from_slice(&hash[..16]);
-    half
+    let scope = [tenant.as_bytes(), credential.as_bytes(), person.as_bytes(), line.as_bytes(), given];
+    Ok(IdemKey::scoped(&scope, body))
 }
 
 #[cfg(test)]

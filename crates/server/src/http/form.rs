@@ -60,8 +60,8 @@ fn page(title: &str, description: Option<&str>, body: &str) -> String {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
 <title>{title}</title>
-<link rel="stylesheet" href="/assets/view-form.css">
-<script src="/assets/view-form.js" defer></script>
+<link rel="stylesheet" href="../assets/view-form.css">
+<script src="../assets/view-form.js" defer></script>
 </head>
 <body>
 <main>

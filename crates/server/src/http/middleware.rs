@@ -17,7 +17,7 @@ use http::{HeaderName, HeaderValue, Uri, Version, header};
 use sederunt_core::Error;
 
 use super::App;
-use super::auth::Caller;
+use super::auth::{Caller, CallerIdentity};
 use super::error::RequestError;
 use super::form;
 use super::missing;
@@ -124,7 +124,11 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
     }
     let peer = head.extensions.get::<Peer>().map(|peer| peer.0);
     let must_wait = || app.counters.must_wait(peer?);
-    let caller = match app.auth.caller(&head.headers, head.uri.query(), must_wait).await {
+    let proved = match head.extensions.get::<CallerIdentity>() {
+        Some(identity) => Ok(identity.clone().into()),
+        None => app.auth.caller(&head.headers, head.uri.query(), must_wait).await,
+    };
+    let caller: Caller = match proved {
         Ok(caller) => caller,
         Err(error @ Error::Unauthenticated(_)) => {
             if let Some(peer) = peer {

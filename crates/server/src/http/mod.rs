@@ -39,6 +39,7 @@ use sederunt_core::live::budget::StreamBudget;
 use sederunt_core::{Error, SessionId, TenantId};
 use tokio::sync::watch;
 
+pub use auth::CallerIdentity;
 pub use middleware::{Peer, overloaded, tells_health};
 pub use rate::FORGET_EVERY;
 pub use refused_credentials::audit_refused;

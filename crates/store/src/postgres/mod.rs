@@ -160,7 +160,13 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    pub async fn open(options: PostgresOptions) -> Result<Arc<Self>> {
+    /// Boxed, so that the tasks which it spawns (batches, notifications, the index) are compiled in this crate, with
+    /// its optimisation, and not in each crate that opens a store.
+    pub fn open(options: PostgresOptions) -> BoxFuture<'static, Result<Arc<Self>>> {
+        Box::pin(Self::open_and_follow(options))
+    }
+
+    async fn open_and_follow(options: PostgresOptions) -> Result<Arc<Self>> {
         let address = Address::parse(&options.url, &options.schema)?;
         if options.migrate {
             migrate::migrate_if_older(&address).await?;

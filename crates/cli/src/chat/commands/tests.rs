@@ -1,8 +1,8 @@
 use super::*;
 
-fn command(line: &str) -> Option<Command> {
+fn command(line: &str) -> Option<ChatCommand> {
     match read(line) {
-        Said::Command(command) => Some(command),
+        ChatLine::Command(command) => Some(command),
         _ => None,
     }
 }
@@ -11,71 +11,74 @@ fn command(line: &str) -> Option<Command> {
 fn every_command_is_read_with_its_arguments() {
     let text = |text: &str| text.to_owned();
     for (line, expected) in [
-        ("/help", Command::Help),
-        ("/help me", Command::Help),
-        ("/status", Command::Status),
-        ("/doctor", Command::Doctor),
-        ("/history", Command::History(6)),
-        ("/history 20", Command::History(20)),
-        ("/context", Command::Context),
-        ("/search history two words", Command::Search { scope: Scope::History, text: text("two words") }),
-        ("/search all all", Command::Search { scope: Scope::All, text: text("all") }),
-        ("/search memory  x", Command::Search { scope: Scope::Memory, text: text("x") }),
-        ("/summary", Command::Summary(Length::Short)),
-        ("/summary short", Command::Summary(Length::Short)),
-        ("/summary full", Command::Summary(Length::Full)),
-        ("/export md", Command::Export { format: "md", all: false, file: None }),
-        ("/export md --all", Command::Export { format: "md", all: true, file: None }),
-        ("/export txt --all a b", Command::Export { format: "txt", all: true, file: Some(text("a b")) }),
-        ("/export txt --allied", Command::Export { format: "txt", all: false, file: Some(text("--allied")) }),
+        ("/help", ChatCommand::Help),
+        ("/help me", ChatCommand::Help),
+        ("/status", ChatCommand::Status),
+        ("/doctor", ChatCommand::Doctor),
+        ("/history", ChatCommand::History(6)),
+        ("/history 20", ChatCommand::History(20)),
+        ("/context", ChatCommand::Context),
+        ("/search history two words", ChatCommand::Search { scope: Scope::History, text: text("two words") }),
+        ("/search all all", ChatCommand::Search { scope: Scope::All, text: text("all") }),
+        ("/search memory  x", ChatCommand::Search { scope: Scope::Memory, text: text("x") }),
+        ("/summary", ChatCommand::Summary(Length::Short)),
+        ("/summary short", ChatCommand::Summary(Length::Short)),
+        ("/summary full", ChatCommand::Summary(Length::Full)),
+        ("/export md", ChatCommand::Export { format: "md", all: false, file: None }),
+        ("/export md --all", ChatCommand::Export { format: "md", all: true, file: None }),
+        ("/export txt --all a b", ChatCommand::Export { format: "txt", all: true, file: Some(text("a b")) }),
+        (
+            "/export txt --allied",
+            ChatCommand::Export { format: "txt", all: false, file: Some(text("--allied")) },
+        ),
         (
             "/export json my talk.json",
-            Command::Export { format: "json", all: false, file: Some(text("my talk.json")) },
+            ChatCommand::Export { format: "json", all: false, file: Some(text("my talk.json")) },
         ),
-        ("/keys", Command::Keys),
-        ("/memory", Command::Memory(Memory::Status)),
-        ("/memory status", Command::Memory(Memory::Status)),
-        ("/memory list", Command::Memory(Memory::List(None))),
-        ("/memory list facts", Command::Memory(Memory::List(Some(Kind::Fact)))),
-        ("/memory list arc", Command::Memory(Memory::List(Some(Kind::Arc)))),
-        ("/memory recall", Command::Memory(Memory::Recall(None))),
-        ("/memory recall off", Command::Memory(Memory::Recall(Some(false)))),
-        ("/memory forget fact 2", Command::Memory(Memory::Forget(Kind::Fact, 2))),
-        ("/memory forget rules 1", Command::Memory(Memory::Forget(Kind::Rule, 1))),
-        ("/memory clear all", Command::Memory(Memory::Clear(None))),
-        ("/memory clear arcs", Command::Memory(Memory::Clear(Some(Kind::Arc)))),
-        ("/feedback up", Command::Feedback(Feedback::Give(Signal::Up, None))),
+        ("/keys", ChatCommand::Keys),
+        ("/memory", ChatCommand::Memory(MemoryRequest::Status)),
+        ("/memory status", ChatCommand::Memory(MemoryRequest::Status)),
+        ("/memory list", ChatCommand::Memory(MemoryRequest::List(None))),
+        ("/memory list facts", ChatCommand::Memory(MemoryRequest::List(Some(MemoryKind::Fact)))),
+        ("/memory list arc", ChatCommand::Memory(MemoryRequest::List(Some(MemoryKind::Arc)))),
+        ("/memory recall", ChatCommand::Memory(MemoryRequest::Recall(None))),
+        ("/memory recall off", ChatCommand::Memory(MemoryRequest::Recall(Some(false)))),
+        ("/memory forget fact 2", ChatCommand::Memory(MemoryRequest::Forget(MemoryKind::Fact, 2))),
+        ("/memory forget rules 1", ChatCommand::Memory(MemoryRequest::Forget(MemoryKind::Rule, 1))),
+        ("/memory clear all", ChatCommand::Memory(MemoryRequest::Clear(None))),
+        ("/memory clear arcs", ChatCommand::Memory(MemoryRequest::Clear(Some(MemoryKind::Arc)))),
+        ("/feedback up", ChatCommand::Feedback(FeedbackRequest::Give(Signal::Up, None))),
         (
             "/feedback down it rambles  on",
-            Command::Feedback(Feedback::Give(Signal::Down, Some(text("it rambles  on")))),
+            ChatCommand::Feedback(FeedbackRequest::Give(Signal::Down, Some(text("it rambles  on")))),
         ),
-        ("/feedback up down", Command::Feedback(Feedback::Give(Signal::Up, Some(text("down"))))),
-        ("/feedback more of it", Command::Feedback(Feedback::More(text("of it")))),
-        ("/threads", Command::Threads(12)),
-        ("/threads 3", Command::Threads(3)),
-        ("/resume cli:main", Command::Resume(text("cli:main"))),
-        ("/new", Command::New(None)),
-        ("/new trip", Command::New(Some(text("trip")))),
-        ("/clear", Command::Clear),
-        ("/mode", Command::Mode),
-        ("/tier", Command::Tier(None)),
-        ("/tier quality", Command::Tier(Some(Tier::Quality))),
-        ("/verbosity quiet", Command::Verbosity(Some(Verbosity::Quiet))),
-        ("/trace on", Command::Trace(Some(true))),
-        ("/debug state", Command::DebugState),
-        ("/end", Command::End(Afterwards::Leave)),
-        ("/end new", Command::End(Afterwards::New(None))),
-        ("/end new trip", Command::End(Afterwards::New(Some(text("trip"))))),
-        ("/exit", Command::Exit),
-        ("/quit", Command::Exit),
-        ("  /EXIT  ", Command::Exit),
-        ("/h", Command::Help),
-        ("/s", Command::Status),
-        ("/m list rules", Command::Memory(Memory::List(Some(Kind::Rule)))),
-        ("/k", Command::Keys),
-        ("/t 5", Command::Threads(5)),
-        ("/q", Command::Exit),
-        ("/c", Command::Clear),
+        ("/feedback up down", ChatCommand::Feedback(FeedbackRequest::Give(Signal::Up, Some(text("down"))))),
+        ("/feedback more of it", ChatCommand::Feedback(FeedbackRequest::More(text("of it")))),
+        ("/threads", ChatCommand::Threads(12)),
+        ("/threads 3", ChatCommand::Threads(3)),
+        ("/resume cli:main", ChatCommand::Resume(text("cli:main"))),
+        ("/new", ChatCommand::New(None)),
+        ("/new trip", ChatCommand::New(Some(text("trip")))),
+        ("/clear", ChatCommand::Clear),
+        ("/mode", ChatCommand::Mode),
+        ("/tier", ChatCommand::Tier(None)),
+        ("/tier quality", ChatCommand::Tier(Some(Tier::Quality))),
+        ("/verbosity quiet", ChatCommand::Verbosity(Some(Verbosity::Quiet))),
+        ("/trace on", ChatCommand::Trace(Some(true))),
+        ("/debug state", ChatCommand::DebugState),
+        ("/end", ChatCommand::End(Afterwards::Leave)),
+        ("/end new", ChatCommand::End(Afterwards::New(None))),
+        ("/end new trip", ChatCommand::End(Afterwards::New(Some(text("trip"))))),
+        ("/exit", ChatCommand::Exit),
+        ("/quit", ChatCommand::Exit),
+        ("  /EXIT  ", ChatCommand::Exit),
+        ("/h", ChatCommand::Help),
+        ("/s", ChatCommand::Status),
+        ("/m list rules", ChatCommand::Memory(MemoryRequest::List(Some(MemoryKind::Rule)))),
+        ("/k", ChatCommand::Keys),
+        ("/t 5", ChatCommand::Threads(5)),
+        ("/q", ChatCommand::Exit),
+        ("/c", ChatCommand::Clear),
     ] {
         assert_eq!(command(line), Some(expected), "{line}");
     }
@@ -90,7 +93,7 @@ fn what_a_command_cannot_take_is_answered_with_its_usage() {
         "/feedback", "/feedback more", "/feedback sideways", "/feedback UP", "/resume a b", "/new a b",
         "/tier slow", "/trace yes", "/debug", "/debug log", "/end now", "/end new a b", "/exit now",
     ] {
-        let Said::Misread(Misread::Usage(entry)) = read(line) else { panic!("{line}") };
+        let ChatLine::Misread(BadLine::Usage(entry)) = read(line) else { panic!("{line}") };
         assert!(line.starts_with(&format!("/{}", entry.name)), "{line}: {}", entry.name);
         assert!(entry.usage.starts_with(&format!("/{}", entry.name)), "{}", entry.usage);
     }
@@ -112,7 +115,7 @@ fn an_unknown_command_is_answered_with_the_nearest() {
         ("/", None),
         ("/z", None),
     ] {
-        let Said::Misread(Misread::Unknown { nearest, .. }) = read(line) else { panic!("{line}") };
+        let ChatLine::Misread(BadLine::Unknown { nearest, .. }) = read(line) else { panic!("{line}") };
         assert_eq!(nearest, expected, "{line}");
     }
 }
@@ -128,11 +131,11 @@ fn everything_else_is_a_message() {
         ("a \\ b", "a \\ b"),
         ("see /help", "see /help"),
     ] {
-        let Said::Message(message) = read(line) else { panic!("{line}") };
+        let ChatLine::Message(message) = read(line) else { panic!("{line}") };
         assert_eq!(message, expected);
     }
     for line in ["", "   ", "\n", "\\\n"] {
-        assert!(matches!(read(line), Said::Nothing), "{line:?}");
+        assert!(matches!(read(line), ChatLine::Nothing), "{line:?}");
     }
 }
 

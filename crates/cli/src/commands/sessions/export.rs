@@ -4,28 +4,40 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use super::super::Scene;
+use super::super::CommandContext;
 use super::named;
 use crate::api::{ApiClient, Missing, Request};
-use crate::args::Paper;
+use crate::args::ExportFormat;
 use crate::exit::{Failure, Result};
 use crate::output::Out;
 
-pub async fn run(scene: &Scene, id: &str, paper: Paper, all: bool, output: Option<&Path>) -> Result<()> {
-    let api = scene.api(Missing::Refuse).await?;
-    let mut desk = Desk { out: &scene.out, path: output, file: None };
+pub async fn run(
+    context: &CommandContext,
+    id: &str,
+    paper: ExportFormat,
+    all: bool,
+    output: Option<&Path>,
+) -> Result<()> {
+    let api = context.api(Missing::Refuse).await?;
+    let mut desk = ExportTarget { out: &context.out, path: output, file: None };
     let done = write(&mut desk, &api, id, paper, all).await;
     api.close().await;
     done?;
     desk.finish()
 }
 
-async fn write(desk: &mut Desk<'_>, api: &ApiClient, id: &str, paper: Paper, all: bool) -> Result<()> {
+async fn write(
+    desk: &mut ExportTarget<'_>,
+    api: &ApiClient,
+    id: &str,
+    paper: ExportFormat,
+    all: bool,
+) -> Result<()> {
     let (id, _) = named(api, id).await?;
     let format = match paper {
-        Paper::Md => "md",
-        Paper::Json => "json",
-        Paper::Txt => "txt",
+        ExportFormat::Md => "md",
+        ExportFormat::Json => "json",
+        ExportFormat::Txt => "txt",
     };
     let request =
         Request::get(&["sessions", &id, "export"]).with("format", Some(format)).with("all", Some(all));
@@ -37,13 +49,13 @@ async fn write(desk: &mut Desk<'_>, api: &ApiClient, id: &str, paper: Paper, all
 }
 
 /// The destination of the export. A file is created only when there is something to write.
-struct Desk<'a> {
+struct ExportTarget<'a> {
     out: &'a Out,
     path: Option<&'a Path>,
     file: Option<BufWriter<File>>,
 }
 
-impl Desk<'_> {
+impl ExportTarget<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(path) = self.path else { return self.out.raw(bytes) };
         let failed = |error: std::io::Error| Failure::io(path.display(), &error);

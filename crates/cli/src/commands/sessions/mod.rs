@@ -6,9 +6,9 @@ mod tail;
 use sederunt::Json;
 use serde_json::{Value, json};
 
-use super::{Scene, json_of, object};
+use super::{CommandContext, json_of, object};
 use crate::api::{ApiClient, Missing, Request};
-use crate::args::{ListSessions, Sessions};
+use crate::args::{ListSessionsArgs, SessionsCommand};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
 
@@ -54,39 +54,43 @@ pub(super) const FIELDS: &[Column] = &[
     column("deadline", |session| time(&session["deadline_at"])),
 ];
 
-pub async fn run(scene: &Scene, command: Sessions) -> Result<()> {
+pub async fn run(context: &CommandContext, command: SessionsCommand) -> Result<()> {
     match command {
-        Sessions::Ls(wish) => list(scene, wish).await,
-        Sessions::Show { id } => shown(scene, Request::get(&["sessions", &id])).await,
-        Sessions::Tail { id, after, no_follow } => tail::run(scene, &id, after, !no_follow).await,
-        Sessions::Export { id, format, all, output } => {
-            export::run(scene, &id, format, all, output.as_deref()).await
+        SessionsCommand::Ls(wish) => list(context, wish).await,
+        SessionsCommand::Show { id } => shown(context, Request::get(&["sessions", &id])).await,
+        SessionsCommand::Tail { id, after, no_follow } => tail::run(context, &id, after, !no_follow).await,
+        SessionsCommand::Export { id, format, all, output } => {
+            export::run(context, &id, format, all, output.as_deref()).await
         }
-        Sessions::Stop { id } => shown(scene, Request::post(&["sessions", &id, "stop"], json!({}))).await,
-        Sessions::Retry { id } => shown(scene, Request::post(&["sessions", &id, "retry"], json!({}))).await,
-        Sessions::Answer { id, text, value } => {
+        SessionsCommand::Stop { id } => {
+            shown(context, Request::post(&["sessions", &id, "stop"], json!({}))).await
+        }
+        SessionsCommand::Retry { id } => {
+            shown(context, Request::post(&["sessions", &id, "retry"], json!({}))).await
+        }
+        SessionsCommand::Answer { id, text, value } => {
             let reply = match (value, text) {
                 (Some(value), _) => json_of("--value", &value)?,
                 (None, text) => Json::of(&text.unwrap_or_default())?,
             };
             let body = object([("reply", Some(reply))]);
-            shown(scene, Request::post(&["sessions", &id, "elicitation-reply"], &body)).await
+            shown(context, Request::post(&["sessions", &id, "elicitation-reply"], &body)).await
         }
-        Sessions::Done { id, result, text } => {
+        SessionsCommand::Done { id, result, text } => {
             let result = result.map(|text| json_of("--result", &text)).transpose()?;
             let body = object([("result", result), ("text", text.map(|text| Json::of(&text)).transpose()?)]);
-            shown(scene, Request::post(&["sessions", &id, "human-complete"], &body)).await
+            shown(context, Request::post(&["sessions", &id, "human-complete"], &body)).await
         }
-        Sessions::Rm { ids, force } => remove(scene, &ids, force).await,
+        SessionsCommand::Rm { ids, force } => remove(context, &ids, force).await,
     }
 }
 
 /// Sends a request that answers with a session, and shows it.
-async fn shown(scene: &Scene, request: Request) -> Result<()> {
-    scene.out.thing(&scene.send(Missing::Refuse, request).await?, FIELDS)
+async fn shown(context: &CommandContext, request: Request) -> Result<()> {
+    context.out.thing(&context.send(Missing::Refuse, request).await?, FIELDS)
 }
 
-async fn list(scene: &Scene, wish: ListSessions) -> Result<()> {
+async fn list(context: &CommandContext, wish: ListSessionsArgs) -> Result<()> {
     let request = Request::get(&["sessions"])
         .with("session_type", wish.session_type)
         .with("status", wish.status)
@@ -102,7 +106,7 @@ async fn list(scene: &Scene, wish: ListSessions) -> Result<()> {
     let metadata = wish.metadata.into_iter();
     let request =
         metadata.fold(request, |request, (key, value)| request.with(format!("metadata.{key}"), Some(value)));
-    scene.page(&scene.send(Missing::Refuse, request).await?, COLUMNS)
+    context.page(&context.send(Missing::Refuse, request).await?, COLUMNS)
 }
 
 /// The whole id of a session that may be named by the beginning of it, and whether it is closed.
@@ -117,13 +121,13 @@ fn is_terminal(status: &str) -> bool {
 }
 
 /// Deletes one after the other; the first refusal ends it.
-async fn remove(scene: &Scene, ids: &[String], force: bool) -> Result<()> {
-    let api = scene.api(Missing::Refuse).await?;
+async fn remove(context: &CommandContext, ids: &[String], force: bool) -> Result<()> {
+    let api = context.api(Missing::Refuse).await?;
     let removed = async {
         for id in ids {
             let (id, _) = named(&api, id).await?;
             api.send(Request::delete(&["sessions", &id]).with("force", force.then_some(true))).await?;
-            scene.done(&id, "deleted")?;
+            context.done(&id, "deleted")?;
         }
         Ok(())
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::Scene;
+use super::super::CommandContext;
 use super::{is_terminal, line_of, named};
 use crate::api::{ApiClient, Missing, Request};
 use crate::exit::Result;
@@ -13,15 +13,15 @@ use crate::output::note;
 /// The pause before a broken stream is opened again.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-pub async fn run(scene: &Scene, id: &str, after: u64, follow: bool) -> Result<()> {
-    let api = scene.api(Missing::Refuse).await?;
-    let done = follow_log(scene, &api, id, after, follow).await;
+pub async fn run(context: &CommandContext, id: &str, after: u64, follow: bool) -> Result<()> {
+    let api = context.api(Missing::Refuse).await?;
+    let done = follow_log(context, &api, id, after, follow).await;
     api.close().await;
     done
 }
 
 async fn follow_log(
-    scene: &Scene,
+    context: &CommandContext,
     api: &ApiClient,
     id: &str,
     mut after: u64,
@@ -38,7 +38,7 @@ async fn follow_log(
         while let Ok(Some(message)) = stream.next().await {
             match message.event.as_str() {
                 "message" => {
-                    let printed = print(scene, &message.data)?;
+                    let printed = print(context, &message.data)?;
                     after = printed.sequence.max(after);
                     follow &= !printed.closes;
                 }
@@ -66,12 +66,12 @@ struct Printed {
 }
 
 /// Prints an event, and says which one it was.
-fn print(scene: &Scene, event: &str) -> Result<Printed> {
+fn print(context: &CommandContext, event: &str) -> Result<Printed> {
     let value: Value = serde_json::from_str(event).map_err(sederunt::Error::internal)?;
-    if scene.out.is_json() {
-        scene.out.line(event)?;
+    if context.out.is_json() {
+        context.out.line(event)?;
     } else {
-        scene.out.line(line_of(&value))?;
+        context.out.line(line_of(&value))?;
     }
     Ok(Printed {
         sequence: value["sequence"].as_u64().unwrap_or(0),

@@ -34,7 +34,7 @@ function say(text) {
 async function send(event) {
   event.preventDefault();
   const lead = form.dataset.kind === "lead";
-  const path = "/api/views/" + encodeURIComponent(form.dataset.view) + (lead ? "/lead" : "/submit-interaction");
+  const path = "../api/views/" + encodeURIComponent(form.dataset.view) + (lead ? "/lead" : "/submit-interaction");
   const headers = { "Content-Type": "application/json" };
   if (share) headers["X-Share-Token"] = share;
   const button = form.querySelector("button");

@@ -7,18 +7,18 @@ use super::stories::{ROUNDS, Step, Story};
 
 /// A story with its number.
 #[derive(Debug)]
-pub struct Told<'a> {
+pub struct NumberedStory<'a> {
     story: &'a Story,
     number: u64,
 }
 
 impl Story {
-    pub fn told(&self, number: u64) -> Told<'_> {
-        Told { story: self, number }
+    pub fn told(&self, number: u64) -> NumberedStory<'_> {
+        NumberedStory { story: self, number }
     }
 }
 
-impl Told<'static> {
+impl NumberedStory<'static> {
     /// The story of a claimed session.
     pub fn of(session: &Session) -> Option<Self> {
         let number = session.details.input.as_ref()?.value()["number"].as_u64()?;
@@ -27,7 +27,7 @@ impl Told<'static> {
     }
 }
 
-impl Told<'_> {
+impl NumberedStory<'_> {
     pub fn title(&self) -> String {
         filled(self.story.title, self.number)
     }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::commands::{COMMANDS, Kind, Length, Scope};
+use super::commands::{COMMANDS, Length, MemoryKind, Scope};
 use super::memory::words;
 use super::render::{one_line, width, wrapped};
 use super::repl::{Repl, patiently};
@@ -186,7 +186,7 @@ impl Repl {
     }
 
     pub async fn summary(&mut self, length: Length) -> Result<()> {
-        let arcs = patiently(&mut self.interrupts, self.talk.memories(&self.thread, Kind::Arc)).await?;
+        let arcs = patiently(&mut self.interrupts, self.talk.memories(&self.thread, MemoryKind::Arc)).await?;
         if self.out.is_json() {
             return self.out.value(&Value::Array(arcs));
         }
@@ -194,7 +194,7 @@ impl Repl {
             return self.aside("No sitting was summed up yet. /end sums up this one.");
         }
         for arc in &arcs {
-            self.out.raw(wrapped(&words(Kind::Arc, arc), width(), "").as_bytes())?;
+            self.out.raw(wrapped(&words(MemoryKind::Arc, arc), width(), "").as_bytes())?;
             for (name, field) in ARC_DETAILS.iter().filter(|_| length == Length::Full) {
                 let value = plain(&arc[*field]);
                 if !value.is_empty() {
@@ -229,7 +229,7 @@ impl Repl {
             );
         }
         if scope != Scope::History {
-            for kind in Kind::ALL {
+            for kind in MemoryKind::ALL {
                 let memories =
                     patiently(&mut self.interrupts, self.talk.memories(&self.thread, kind)).await?;
                 let found =
