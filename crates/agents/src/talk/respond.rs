@@ -169,7 +169,7 @@ impl Conversations {
         let model = model.map_err(|error| Error::invalid("model", error.to_string()))?;
         let input = Input {
             instructions: self.settings.instructions.clone(),
-            transcript: Turn::split(messages.to_vec()),
+            transcript: Turn::split(messages.iter().cloned()),
             workspace: advice(level),
             ..Input::default()
         };
