@@ -9,17 +9,11 @@ use std::path::{Path, PathBuf};
 /// Ordinary ideas that a module may have of its own.
 const SHARED_IDEAS: &[&str] = &["Error", "Rejection", "Settings"];
 
-/// Crates whose duplicates are still to be renamed.
-const NOT_YET: &[&str] = &[];
-
 #[test]
 fn every_type_name_is_unique_in_its_crate() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut duplicates = String::new();
     for name in entries(&crates).iter().filter_map(|path| path.file_name()?.to_str().map(str::to_owned)) {
-        if NOT_YET.contains(&name.as_str()) {
-            continue;
-        }
         let source = crates.join(&name).join("src");
         let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for file in rust_files(&source) {
