@@ -63,7 +63,7 @@ impl Engine {
         let opaque = self.opaque().await?.of(&session.tenant, session.id.as_str());
         let user = user.filter(|_| session.details.memory_mode != MemoryMode::Incognito);
         let now = self.tenant.now().await?;
-        Ok(CrisisRecord::begin(uuid::Uuid::now_v7(), opaque, user, now, crisis))
+        Ok(CrisisRecord::begin(self.ids.ordered(), opaque, user, now, crisis))
     }
 
     /// Holds the crisis records of a tenant, or of one conversation, from being purged. Returns how many there are.
