@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ids::{SessionId, UserId};
 use crate::limits;
 use crate::safety::Crisis;
-use crate::safety::codes::{EventType, HoldReason};
+use crate::safety::codes::{CrisisEventType, HoldReason};
 use crate::safety::record::CrisisRecord;
 use crate::safety::response::Response;
 use crate::session::{MemoryMode, Session};
@@ -49,7 +49,7 @@ impl Engine {
         user: Option<UserId>,
     ) -> Result<TurnRecords> {
         let found = self.crisis_record(session, crisis, user).await?;
-        let record = CrisisRecord { event_type: EventType::VoiceMissedCrisis, ..found };
+        let record = CrisisRecord { event_type: CrisisEventType::VoiceMissedCrisis, ..found };
         Ok(TurnRecords::of([Record::AddCrisis(Box::new(record))]))
     }
 
