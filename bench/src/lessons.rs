@@ -11,8 +11,8 @@ use sederunt_agents::lesson_writer::LessonWriter;
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_core::engine::{Engine, LessonSearch};
 use sederunt_core::feedback::capture::Signal;
-use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State as Standing};
-use sederunt_core::lesson::{Category, EffectCounts, Lesson, LessonBody, Polarity, State, id_of};
+use sederunt_core::feedback::session::{FeedbackSession, FeedbackState, SessionBody};
+use sederunt_core::lesson::{EffectCounts, Lesson, LessonBody, LessonCategory, LessonState, Polarity, id_of};
 use sederunt_core::store::{Change, Record};
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ fn lesson(n: usize, now: sederunt_core::Timestamp) -> Lesson {
     Lesson {
         id: id_of(&subject::owner().tenant, Polarity::Negative, None, &format!("{n} {text}")),
         polarity: Polarity::Negative,
-        state: State::Active,
+        state: LessonState::Active,
         occurrences: 1 + n as u64 % 4,
         created_at: now,
         updated_at: now,
@@ -99,7 +99,7 @@ fn lesson(n: usize, now: sederunt_core::Timestamp) -> Lesson {
         effect: EffectCounts::default(),
         body: LessonBody {
             text,
-            category: Category::Error,
+            category: LessonCategory::Error,
             trigger: None,
             action: None,
             tags: vec![format!("tag{}", n % 50)],
@@ -181,7 +181,7 @@ async fn sweep(engine: &Embedded, silent: usize) -> Result<f64> {
         id: format!("fbs_{n}"),
         event: format!("fb_{n}"),
         signal: Signal::Down,
-        state: Standing::Open,
+        state: FeedbackState::Open,
         opened_at: now,
         expires_at: now,
         author: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sederunt_core::access::Actor;
 use sederunt_core::engine::{Engine, FeedbackEnding};
-use sederunt_core::feedback::session::Reason;
+use sederunt_core::feedback::session::ClosingReason;
 use sederunt_core::lesson::infer::{self, LessonMaterial};
 use sederunt_core::lesson::merge::LessonDraft;
 use sederunt_core::store::FeedbackDue;
@@ -49,7 +49,7 @@ impl LessonWriter {
             if !session.is_open() {
                 return Ok(FeedbackEnding::Already(Box::new(session)));
             }
-            if let Some(done) = self.conclude(&due, Reason::Asked).await? {
+            if let Some(done) = self.conclude(&due, ClosingReason::Asked).await? {
                 return Ok(done);
             }
         }
@@ -63,7 +63,7 @@ impl LessonWriter {
             let due = self.engine.silent_feedback().await?;
             let (full, before) = (due.len() == core_limits::FEEDBACK_ROWS_MAX, taught.finalized);
             for due in due {
-                match self.conclude(&due, Reason::Silence).await? {
+                match self.conclude(&due, ClosingReason::Silence).await? {
                     Some(_) => taught.finalized += 1,
                     None => taught.skipped += 1,
                 }
@@ -75,7 +75,11 @@ impl LessonWriter {
     }
 
     /// `None`: it is not open any more, or the person added a message meanwhile.
-    async fn conclude(&self, due: &FeedbackDue, reason: Reason) -> Result<Option<FeedbackEnding>, Error> {
+    async fn conclude(
+        &self,
+        due: &FeedbackDue,
+        reason: ClosingReason,
+    ) -> Result<Option<FeedbackEnding>, Error> {
         let Some(matter) = self.engine.feedback_matter(due).await? else { return Ok(None) };
         let draft = self.draft(&matter).await;
         let done = self.engine.conclude_feedback(&due.tenant, &matter, draft, reason).await?;

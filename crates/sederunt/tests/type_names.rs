@@ -33,7 +33,7 @@ fn every_type_name_is_unique_in_its_crate() {
 
 #[test]
 fn definitions_are_told_from_associated_types() {
-    let text = "
+    let text = r#"
 pub struct One;
 pub(super) enum Two<T> { A(T) }
 impl Iterator for One {
@@ -55,16 +55,29 @@ mod tests {
     }
 }
 pub type Error = One;
-";
+codes!(Five { A = "a" });
+codes!(
+    /// A word.
+    Six { B = "b" }
+);
+"#;
     let names: Vec<String> = type_names(text).map(|(_, name)| name).collect();
-    assert_eq!(names, ["One", "Two", "Three", "Row", "Four"]);
+    assert_eq!(names, ["One", "Two", "Three", "Row", "Four", "Five", "Six"]);
 }
 
-/// The types that a file defines, with their lines.
+/// The types that a file defines, with their lines. The macro `codes!` defines an enum, too.
 fn type_names(text: &str) -> impl Iterator<Item = (usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
+    let mut in_codes = false;
     (0..lines.len()).filter_map(move |n| {
-        let line = lines[n].trim_start();
+        let mut line = lines[n].trim_start();
+        if let Some(rest) = line.strip_prefix("codes!(") {
+            (in_codes, line) = (true, rest);
+        }
+        if in_codes && line.starts_with(char::is_uppercase) {
+            in_codes = false;
+            return line.split_once(" {").map(|(name, _)| (n + 1, name.to_owned()));
+        }
         let rest = line.strip_prefix("pub").map_or(line, |rest| match rest.strip_prefix('(') {
             Some(scope) => scope.split_once(')').map_or(rest, |(_, rest)| rest),
             None => rest,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use sederunt_core::lesson::{Lesson, LessonQuery, State};
+use sederunt_core::lesson::{Lesson, LessonQuery, LessonState};
 use sederunt_core::memory::words::meaningful;
 use sederunt_core::memory::{Memory, MemoryKind, Owner};
 use sederunt_core::store::MemoryQuery;
@@ -74,7 +74,7 @@ fn bucket(tk: i64, owner: &Owner, kind: MemoryKind, dormant: bool) -> i64 {
     bucket_of(tk, &[kind.as_str().as_bytes(), &[u8::from(dormant)], owner.as_str().as_bytes()])
 }
 
-fn lesson_bucket(tk: i64, state: State) -> i64 {
+fn lesson_bucket(tk: i64, state: LessonState) -> i64 {
     bucket_of(tk, &[b"lesson", &[0], state.as_str().as_bytes()])
 }
 

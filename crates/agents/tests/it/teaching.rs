@@ -134,7 +134,7 @@ async fn a_run_is_given_the_lessons_of_its_agent_once_and_says_so_in_its_log() {
     let matter = world.engine.feedback_matter(&due).await.unwrap().unwrap();
     assert_eq!(matter.event.body.agent.as_deref(), Some("writer"));
     let draft = sederunt_core::lesson::infer::infer(&matter);
-    let asked = sederunt_core::feedback::session::Reason::Asked;
+    let asked = sederunt_core::feedback::session::ClosingReason::Asked;
     world.engine.conclude_feedback(&due.tenant, &matter, draft, asked).await.unwrap().unwrap();
     let next = world.engine.trigger(&world.owner, "t-writer", None, None).await.unwrap().id;
     // A worker that had been given it died; the one that takes over is given it too, and it counts once.

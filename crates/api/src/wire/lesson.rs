@@ -18,11 +18,11 @@ words!(
 );
 words!(
     /// Whether agents are shown it.
-    LessonState = lesson::State { Proposed, Active, Retired } in "snake_case"
+    LessonState = lesson::LessonState { Proposed, Active, Retired } in "snake_case"
 );
 words!(
     /// What sort of lesson it is.
-    LessonCategory = lesson::Category { Error, Learning, Preference } in "snake_case"
+    LessonCategory = lesson::LessonCategory { Error, Learning, Preference } in "snake_case"
 );
 
 /// The agent's action that the feedback was about.
@@ -187,7 +187,8 @@ impl TryFrom<LessonsQuery> for LessonSearch {
     type Error = Error;
 
     fn try_from(query: LessonsQuery) -> Result<Self, Error> {
-        let states = query.state.iter().map(|word| lesson::State::parse(word)).collect::<Option<Vec<_>>>();
+        let states =
+            query.state.iter().map(|word| lesson::LessonState::parse(word)).collect::<Option<Vec<_>>>();
         Ok(Self {
             query: query.q,
             states: states.ok_or_else(|| Error::invalid("state", "must be proposed, active or retired"))?,

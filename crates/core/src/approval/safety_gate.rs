@@ -1,6 +1,6 @@
 //! The safety gate: judges staged values by the dimensions of a criteria set. Pure.
 
-use crate::definitions::criteria::{Dimension, DimensionOption, Flag};
+use crate::definitions::criteria::{Dimension, DimensionOption, OptionFlag};
 use crate::error::{Error, Result};
 use crate::json::Json;
 
@@ -45,11 +45,11 @@ pub fn evaluate_safety_gate(staged: &Json, dimensions: &[Dimension]) -> GateVerd
                         }
                         scores.extend(option.score);
                         match &option.flag {
-                            Flag::Named(name) => raise(&mut verdict.flags, name.clone()),
-                            Flag::Raised(true) => {
+                            OptionFlag::Named(name) => raise(&mut verdict.flags, name.clone()),
+                            OptionFlag::Raised(true) => {
                                 raise(&mut verdict.flags, format!("{}:{}", dimension.slug, option.value));
                             }
-                            Flag::Raised(false) | Flag::None => {}
+                            OptionFlag::Raised(false) | OptionFlag::None => {}
                         }
                     }
                     Err(UnknownOption) => raise(&mut verdict.flags, format!("unknown:{}", dimension.slug)),

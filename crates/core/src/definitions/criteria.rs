@@ -40,20 +40,20 @@ pub struct DimensionOption {
     pub label: Option<String>,
     pub score: Option<f64>,
     #[serde(default)]
-    pub flag: Flag,
+    pub flag: OptionFlag,
 }
 
 /// Whether choosing an option raises a flag; a text names it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "must be true, false or the name of a flag")]
-pub enum Flag {
+pub enum OptionFlag {
     #[default]
     None,
     Raised(bool),
     Named(String),
 }
 
-impl Flag {
+impl OptionFlag {
     pub const fn is_raised(&self) -> bool {
         matches!(self, Self::Raised(true) | Self::Named(_))
     }

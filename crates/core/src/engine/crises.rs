@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ids::{SessionId, UserId};
 use crate::limits;
 use crate::safety::Crisis;
-use crate::safety::codes::{EventType, HoldReason};
+use crate::safety::codes::{CrisisEventType, HoldReason};
 use crate::safety::record::CrisisRecord;
 use crate::safety::response::Response;
 use crate::session::{MemoryMode, Session};
@@ -49,7 +49,7 @@ impl Engine {
         user: Option<UserId>,
     ) -> Result<TurnRecords> {
         let found = self.crisis_record(session, crisis, user).await?;
-        let record = CrisisRecord { event_type: EventType::VoiceMissedCrisis, ..found };
+        let record = CrisisRecord { event_type: CrisisEventType::VoiceMissedCrisis, ..found };
         Ok(TurnRecords::of([Record::AddCrisis(Box::new(record))]))
     }
 
@@ -63,7 +63,7 @@ impl Engine {
         let opaque = self.opaque().await?.of(&session.tenant, session.id.as_str());
         let user = user.filter(|_| session.details.memory_mode != MemoryMode::Incognito);
         let now = self.tenant.now().await?;
-        Ok(CrisisRecord::begin(uuid::Uuid::now_v7(), opaque, user, now, crisis))
+        Ok(CrisisRecord::begin(self.ids.ordered(), opaque, user, now, crisis))
     }
 
     /// Holds the crisis records of a tenant, or of one conversation, from being purged. Returns how many there are.

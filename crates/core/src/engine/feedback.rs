@@ -13,7 +13,7 @@ use crate::feedback::capture::{
     self, Capture, CaptureJudgement, Clarification, EventBody, FeedbackEvent, Signal, Speaker,
 };
 use crate::feedback::session::{
-    self, AdditionOutcome, FeedbackClosure, FeedbackSession, Reason, SessionBody, State,
+    self, AdditionOutcome, ClosingReason, FeedbackClosure, FeedbackSession, FeedbackState, SessionBody,
 };
 use crate::feedback::stats::{self, Stats};
 use crate::feedback::{Rating, RatingCounts, secret};
@@ -44,14 +44,14 @@ pub enum CaptureOutcome {
     /// Stored as a thumb; it holds nothing to learn from yet.
     ClarificationRequired { event: String, asked: Clarification },
     /// It holds a secret. Nothing was stored.
-    Blocked(secret::Kind),
+    Blocked(secret::SecretKind),
 }
 
 /// The outcome of opening a feedback session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FeedbackOpening {
     Open(Box<FeedbackSession>),
-    Blocked(secret::Kind),
+    Blocked(secret::SecretKind),
 }
 
 /// The outcome of closing a feedback session.
@@ -211,7 +211,7 @@ impl Engine {
             id: session_id(drawn),
             event: event.id.clone(),
             signal: event.signal,
-            state: State::Open,
+            state: FeedbackState::Open,
             opened_at: now,
             expires_at: now.plus(self.settings.feedback_silence),
             author: actor.user.clone(),
@@ -284,7 +284,7 @@ impl Engine {
     pub async fn feedback_sessions(
         &self,
         actor: &Actor,
-        state: Option<State>,
+        state: Option<FeedbackState>,
         after: Option<i64>,
         limit: usize,
     ) -> Result<Page<FeedbackSession, i64>> {
@@ -439,10 +439,10 @@ impl Engine {
         tenant: &TenantId,
         matter: &LessonMaterial,
         draft: Option<LessonDraft>,
-        reason: Reason,
+        reason: ClosingReason,
     ) -> Result<Option<(FeedbackSession, Option<MergeOutcome>)>> {
         let now = self.tenant.now().await?;
-        if reason == Reason::Silence && matter.session.expires_at > now {
+        if reason == ClosingReason::Silence && matter.session.expires_at > now {
             return Ok(None);
         }
         let merged = match draft {

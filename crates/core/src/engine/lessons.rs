@@ -17,7 +17,9 @@ use crate::feedback::secret;
 use crate::ids::{SessionId, TenantId, check_text};
 use crate::lesson::rule::{self, LessonRule};
 use crate::lesson::shown::{self, LessonAudience};
-use crate::lesson::{Category, Ground, Lesson, LessonQuery, LessonSource, LessonTouch, Polarity, State};
+use crate::lesson::{
+    Lesson, LessonCategory, LessonGround, LessonQuery, LessonSource, LessonState, LessonTouch, Polarity,
+};
 use crate::limits;
 use crate::memory::words;
 use crate::session::query::Page;
@@ -28,9 +30,9 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Default)]
 pub struct LessonSearch {
     pub query: Option<String>,
-    pub states: Vec<State>,
+    pub states: Vec<LessonState>,
     pub polarity: Option<Polarity>,
-    pub category: Option<Category>,
+    pub category: Option<LessonCategory>,
     pub tags: Vec<String>,
     pub after: Option<i64>,
     pub limit: usize,
@@ -40,7 +42,7 @@ pub struct LessonSearch {
 #[derive(Clone, Debug, Default)]
 pub struct LessonPatch {
     /// Active accepts it, retired takes it out of use.
-    pub state: Option<State>,
+    pub state: Option<LessonState>,
     pub text: Option<String>,
     pub tags: Option<Vec<String>>,
 }
@@ -103,7 +105,7 @@ impl Engine {
         check_text("query", about, limits::EXTRACT_CHARS_MAX)?;
         let query = LessonQuery {
             words: vec![about.to_owned()],
-            states: vec![State::Active],
+            states: vec![LessonState::Active],
             limit: CANDIDATES_MAX.max(most),
             ..LessonQuery::default()
         };
@@ -125,7 +127,7 @@ impl Engine {
     pub async fn prevention_rules(&self, actor: &Actor, occurrences_min: u64) -> Result<Vec<LessonRule>> {
         access::check_general(actor, Verb::Learn)?;
         let query = LessonQuery {
-            states: vec![State::Active],
+            states: vec![LessonState::Active],
             polarity: Some(Polarity::Negative),
             occurrences_min: occurrences_min.max(1),
             limit: limits::PAGE_ROWS_MAX,
@@ -177,7 +179,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         let query = LessonQuery {
-            states: vec![State::Active],
+            states: vec![LessonState::Active],
             agent: Some(agent.map(str::to_owned)),
             limit: NEWEST_MAX,
             ..LessonQuery::default()
@@ -235,7 +237,7 @@ impl Engine {
         let about = about.collect::<Vec<_>>().join(" ");
         let query = LessonQuery {
             words: vec![about.clone()],
-            states: vec![State::Active],
+            states: vec![LessonState::Active],
             limit: CANDIDATES_MAX,
             ..LessonQuery::default()
         };
@@ -304,7 +306,7 @@ impl Engine {
 }
 
 fn checked(patch: &LessonPatch) -> Result<(Option<String>, Option<Vec<String>>)> {
-    if patch.state == Some(State::Proposed) {
+    if patch.state == Some(LessonState::Proposed) {
         return Err(Error::invalid("state", "must be active or retired"));
     }
     let text = patch.text.as_ref().map(|text| text.trim().to_owned());
@@ -324,7 +326,7 @@ fn checked(patch: &LessonPatch) -> Result<(Option<String>, Option<Vec<String>>)>
 
 fn changed(
     mut lesson: Lesson,
-    state: Option<State>,
+    state: Option<LessonState>,
     text: Option<&str>,
     tags: Option<&[String]>,
     touch: &LessonTouch,
@@ -338,17 +340,17 @@ fn changed(
         lesson.body.tags = tags.to_vec();
     }
     match state {
-        Some(State::Active) => {
-            lesson.state = State::Active;
+        Some(LessonState::Active) => {
+            lesson.state = LessonState::Active;
             lesson.body.accepted = Some(touch.clone());
             lesson.body.retired = None;
-            lesson.believe(Ground::AcceptedByAPerson);
+            lesson.believe(LessonGround::AcceptedByAPerson);
         }
-        Some(State::Retired) => {
-            lesson.state = State::Retired;
+        Some(LessonState::Retired) => {
+            lesson.state = LessonState::Retired;
             lesson.body.retired = Some(touch.clone());
         }
-        Some(State::Proposed) | None => {}
+        Some(LessonState::Proposed) | None => {}
     }
     lesson.updated_at = lesson.updated_at.max(at);
     lesson

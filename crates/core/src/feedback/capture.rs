@@ -147,7 +147,7 @@ pub enum CaptureJudgement {
     Accepted(Box<EventBody>),
     /// Stored as a thumb; the caller is asked for details.
     Vague(Box<EventBody>, Clarification),
-    Blocked(secret::Kind),
+    Blocked(secret::SecretKind),
 }
 
 /// What the caller is asked.
@@ -460,7 +460,7 @@ mod tests {
             Capture { history: said, ..down("it edited the lock file") },
         ];
         for wish in blocked {
-            assert_eq!(judged(wish), CaptureJudgement::Blocked(secret::Kind::Credential));
+            assert_eq!(judged(wish), CaptureJudgement::Blocked(secret::SecretKind::Credential));
         }
     }
 

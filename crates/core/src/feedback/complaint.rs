@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 codes!(
     /// Kinds of complaint, the ones that teach most first.
-    Kind {
+    ComplaintKind {
         Constraint = "constraint",
         IgnoredInstruction = "ignored-instruction",
         MissedExpectation = "missed-expectation",
@@ -30,7 +30,7 @@ codes!(
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complaint {
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: ComplaintKind,
     /// What follows the phrase, up to the end of its clause; the phrase itself where nothing does.
     pub detail: String,
     /// The beginning of the message.
@@ -50,12 +50,12 @@ pub fn complaints(message: &str, at: Timestamp) -> Vec<Complaint> {
         source: clip(message.trim(), SOURCE_CHARS_MAX),
         at,
     };
-    let mut found: Vec<Complaint> = Kind::ALL
+    let mut found: Vec<Complaint> = ComplaintKind::ALL
         .iter()
         .filter_map(|kind| hit(*kind, &words).map(|hit| complaint(*kind, detail(message, &words, hit))))
         .collect();
     if found.is_empty() && is_frustrated(message, &words) {
-        found.push(complaint(Kind::GeneralFrustration, message));
+        found.push(complaint(ComplaintKind::GeneralFrustration, message));
     }
     found
 }
@@ -105,19 +105,19 @@ const fn is_clause_end(c: char) -> bool {
 /// The range of words that a phrase matched: from, to.
 type WordRange = (usize, usize);
 
-fn hit(kind: Kind, words: &[PlacedWord]) -> Option<WordRange> {
+fn hit(kind: ComplaintKind, words: &[PlacedWord]) -> Option<WordRange> {
     let phrases: &[&str] = match kind {
-        Kind::Constraint => return (0..words.len()).find_map(|at| forbids(words, at)),
-        Kind::Quality => return (0..words.len()).find_map(|at| belittles(words, at)),
-        Kind::Performance => {
+        ComplaintKind::Constraint => return (0..words.len()).find_map(|at| forbids(words, at)),
+        ComplaintKind::Quality => return (0..words.len()).find_map(|at| belittles(words, at)),
+        ComplaintKind::Performance => {
             return said(words, TOO_SLOW).or_else(|| (0..words.len()).find_map(|at| took_long(words, at)));
         }
-        Kind::GeneralFrustration => return None,
-        Kind::IgnoredInstruction => TOLD,
-        Kind::MissedExpectation => EXPECTED,
-        Kind::Omission => LEFT_OUT,
-        Kind::Damage => BROKE,
-        Kind::Dishonesty => LIED,
+        ComplaintKind::GeneralFrustration => return None,
+        ComplaintKind::IgnoredInstruction => TOLD,
+        ComplaintKind::MissedExpectation => EXPECTED,
+        ComplaintKind::Omission => LEFT_OUT,
+        ComplaintKind::Damage => BROKE,
+        ComplaintKind::Dishonesty => LIED,
     };
     said(words, phrases)
 }

@@ -6,7 +6,7 @@ use crate::safety::codes::codes;
 
 codes!(
     /// The kind of secret that was found.
-    Kind {
+    SecretKind {
         PrivateKey = "private_key",
         ApiKey = "api_key",
         WebToken = "web_token",
@@ -17,24 +17,24 @@ codes!(
 );
 
 /// The first secret of a text.
-pub fn found(text: &str) -> Option<Kind> {
+pub fn found(text: &str) -> Option<SecretKind> {
     if text.contains("-----BEGIN") && text.contains("PRIVATE KEY") {
-        return Some(Kind::PrivateKey);
+        return Some(SecretKind::PrivateKey);
     }
     let pieces = || text.split(is_border).filter(|piece| !piece.is_empty());
     if pieces().any(is_marked) {
-        return Some(Kind::ApiKey);
+        return Some(SecretKind::ApiKey);
     }
     if pieces().any(is_web_token) {
-        return Some(Kind::WebToken);
+        return Some(SecretKind::WebToken);
     }
     if has_url_credential(text) {
-        return Some(Kind::UrlCredential);
+        return Some(SecretKind::UrlCredential);
     }
     if names_a_secret(text) || tells_a_secret(text) {
-        return Some(Kind::Credential);
+        return Some(SecretKind::Credential);
     }
-    has_card_number(text).then_some(Kind::CardNumber)
+    has_card_number(text).then_some(SecretKind::CardNumber)
 }
 
 /// Characters that no key contains.
@@ -277,32 +277,32 @@ mod tests {
         let github = format!("ghp_{}", "a1B2".repeat(9));
         let token = format!("eyJ{}.{}.{}", "a1".repeat(10), "b2".repeat(10), "c3".repeat(10));
         let table = [
-            (format!("you printed {key} to the log"), Kind::ApiKey),
-            (format!("OPENAI={key}"), Kind::ApiKey),
-            (format!("(\"{github}\")"), Kind::ApiKey),
-            (format!("key:{github}."), Kind::ApiKey),
-            (format!("AKIA{}", "ABCD1234ABCD1234"), Kind::ApiKey),
-            (format!("-----BEGIN RSA {} KEY-----\nMII", "PRIVATE"), Kind::PrivateKey),
-            (format!("it sent {token} along"), Kind::WebToken),
-            ("postgres://me:hunter2@127.0.0.1/x".to_owned(), Kind::UrlCredential),
-            ("password: hunter2hunter2".to_owned(), Kind::Credential),
-            ("DB_PASSWORD='c0rrect-horse'".to_owned(), Kind::Credential),
-            ("Authorization: Bearer abcdef0123456789".to_owned(), Kind::Credential),
-            ("\"client_secret\": \"a8f5f167f44f4964\"".to_owned(), Kind::Credential),
-            ("my password is hunter2 and it was printed in the log".to_owned(), Kind::Credential),
-            ("my password is hunter2hunter2".to_owned(), Kind::Credential),
-            ("password: hunter2".to_owned(), Kind::Credential),
-            ("password=hunter2".to_owned(), Kind::Credential),
-            ("it showed the password “hunter2” to everybody".to_owned(), Kind::Credential),
-            ("the password hunter2hunter2 was shown".to_owned(), Kind::Credential),
-            ("My password for the old server is hunter2.".to_owned(), Kind::Credential),
-            ("Das Passwort lautet hunter2".to_owned(), Kind::Credential),
-            ("mon mot de passe est hunter2".to_owned(), Kind::Credential),
-            ("PIN is 4821".to_owned(), Kind::Credential),
-            ("the PIN 4821 was read out".to_owned(), Kind::Credential),
-            ("card 4111 1111 1111 1111".to_owned(), Kind::CardNumber),
-            ("card 4111-1111-1111-1111, valid".to_owned(), Kind::CardNumber),
-            ("it printed 378282246310005".to_owned(), Kind::CardNumber),
+            (format!("you printed {key} to the log"), SecretKind::ApiKey),
+            (format!("OPENAI={key}"), SecretKind::ApiKey),
+            (format!("(\"{github}\")"), SecretKind::ApiKey),
+            (format!("key:{github}."), SecretKind::ApiKey),
+            (format!("AKIA{}", "ABCD1234ABCD1234"), SecretKind::ApiKey),
+            (format!("-----BEGIN RSA {} KEY-----\nMII", "PRIVATE"), SecretKind::PrivateKey),
+            (format!("it sent {token} along"), SecretKind::WebToken),
+            ("postgres://me:hunter2@127.0.0.1/x".to_owned(), SecretKind::UrlCredential),
+            ("password: hunter2hunter2".to_owned(), SecretKind::Credential),
+            ("DB_PASSWORD='c0rrect-horse'".to_owned(), SecretKind::Credential),
+            ("Authorization: Bearer abcdef0123456789".to_owned(), SecretKind::Credential),
+            ("\"client_secret\": \"a8f5f167f44f4964\"".to_owned(), SecretKind::Credential),
+            ("my password is hunter2 and it was printed in the log".to_owned(), SecretKind::Credential),
+            ("my password is hunter2hunter2".to_owned(), SecretKind::Credential),
+            ("password: hunter2".to_owned(), SecretKind::Credential),
+            ("password=hunter2".to_owned(), SecretKind::Credential),
+            ("it showed the password “hunter2” to everybody".to_owned(), SecretKind::Credential),
+            ("the password hunter2hunter2 was shown".to_owned(), SecretKind::Credential),
+            ("My password for the old server is hunter2.".to_owned(), SecretKind::Credential),
+            ("Das Passwort lautet hunter2".to_owned(), SecretKind::Credential),
+            ("mon mot de passe est hunter2".to_owned(), SecretKind::Credential),
+            ("PIN is 4821".to_owned(), SecretKind::Credential),
+            ("the PIN 4821 was read out".to_owned(), SecretKind::Credential),
+            ("card 4111 1111 1111 1111".to_owned(), SecretKind::CardNumber),
+            ("card 4111-1111-1111-1111, valid".to_owned(), SecretKind::CardNumber),
+            ("it printed 378282246310005".to_owned(), SecretKind::CardNumber),
         ];
         for (text, kind) in table {
             assert_eq!(found(&text), Some(kind), "{text}");

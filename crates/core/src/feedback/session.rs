@@ -16,7 +16,7 @@ use crate::limits;
 use crate::safety::codes::codes;
 use crate::time::Timestamp;
 
-codes!(State { Open = "open", Finalized = "finalized" });
+codes!(FeedbackState { Open = "open", Finalized = "finalized" });
 
 /// A feedback session as stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub struct FeedbackSession {
     /// The feedback event that it adds to.
     pub event: String,
     pub signal: Signal,
-    pub state: State,
+    pub state: FeedbackState,
     pub opened_at: Timestamp,
     /// When silence closes it, or would have closed it.
     pub expires_at: Timestamp,
@@ -56,13 +56,13 @@ pub struct Addition {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FeedbackClosure {
     pub at: Timestamp,
-    pub reason: Reason,
+    pub reason: ClosingReason,
     pub complaints: Vec<Complaint>,
     /// The lesson that was drawn from it, new or known; `None` where there was nothing to learn from.
     pub lesson: Option<String>,
 }
 
-codes!(Reason { Asked = "asked", Silence = "silence" });
+codes!(ClosingReason { Asked = "asked", Silence = "silence" });
 
 /// The outcome of an attempt to add a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +72,7 @@ pub enum AdditionOutcome {
     Closed { at: Timestamp },
     Full,
     Invalid { message: &'static str },
-    Blocked(secret::Kind),
+    Blocked(secret::SecretKind),
 }
 
 /// Adds a message, or says why not: closed is reported before full, and both before a fault of the message.
@@ -120,7 +120,7 @@ fn cut(message: &str) -> (String, bool) {
 
 impl FeedbackSession {
     pub fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == FeedbackState::Open
     }
 
     /// Everything that the person said: the thumb's words, then what was added.
@@ -148,7 +148,7 @@ impl FeedbackSession {
     #[must_use]
     pub fn closed(&self, closed: FeedbackClosure) -> Self {
         let body = SessionBody { closed: Some(closed), ..self.body.clone() };
-        Self { state: State::Finalized, body, ..self.clone() }
+        Self { state: FeedbackState::Finalized, body, ..self.clone() }
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
             id: "fbs_0".into(),
             event: "fb_0".into(),
             signal: Signal::Down,
-            state: State::Open,
+            state: FeedbackState::Open,
             opened_at: NOW,
             expires_at: NOW.plus(TIMEOUT),
             author: None,
@@ -181,7 +181,7 @@ mod tests {
     fn closed(session: &FeedbackSession) -> FeedbackSession {
         session.closed(FeedbackClosure {
             at: NOW,
-            reason: Reason::Asked,
+            reason: ClosingReason::Asked,
             complaints: Vec::new(),
             lesson: None,
         })
@@ -216,7 +216,7 @@ mod tests {
         }
         assert_eq!(
             at(&session(0), "password: hunter2hunter2"),
-            AdditionOutcome::Blocked(secret::Kind::Credential)
+            AdditionOutcome::Blocked(secret::SecretKind::Credential)
         );
         let silent = add(&session(0), Speaker::User, "x", NOW.plus(TIMEOUT), TIMEOUT);
         assert_eq!(silent, AdditionOutcome::Closed { at: NOW.plus(TIMEOUT) });

@@ -7,9 +7,9 @@
 use serde::Deserialize;
 
 use super::merge::LessonDraft;
-use super::{Action, ActionFamily, Category, Ground, LessonBody, LessonSource, Polarity};
+use super::{Action, ActionFamily, LessonBody, LessonCategory, LessonGround, LessonSource, Polarity};
 use crate::feedback::capture::{FeedbackEvent, FeedbackText, Speaker, says_something};
-use crate::feedback::complaint::{Complaint, Kind};
+use crate::feedback::complaint::{Complaint, ComplaintKind};
 use crate::feedback::secret;
 use crate::feedback::session::FeedbackSession;
 use crate::limits;
@@ -87,7 +87,7 @@ impl LessonMaterial {
     }
 
     /// The parts of a draft that do not depend on how the lesson was worded.
-    fn draft(&self, text: &str, tags: Vec<String>, grounds: Vec<Ground>) -> LessonDraft {
+    fn draft(&self, text: &str, tags: Vec<String>, grounds: Vec<LessonGround>) -> LessonDraft {
         let polarity = Polarity::from(self.event.signal);
         let trigger = self.trigger();
         let sequences = match &self.event.body.sequences[..] {
@@ -122,16 +122,16 @@ impl LessonMaterial {
         }
     }
 
-    fn grounds(&self) -> Vec<Ground> {
+    fn grounds(&self) -> Vec<LessonGround> {
         let words = self.words();
         let told = words.what_to_change.is_some() || words.what_worked.is_some();
         let happened = words.what_went_wrong.is_some() || self.context().chars().count() > CONTEXT_CHARS_MIN;
         [
-            (told, Ground::SaysWhatToChange),
-            (happened, Ground::SaysWhatHappened),
-            (!self.complaints().is_empty(), Ground::NamesAComplaint),
-            (self.trigger().is_some_and(|prior| action(&prior.text).is_some()), Ground::KnowsTheAction),
-            (self.prior.len() >= 2, Ground::KnowsTheTurns),
+            (told, LessonGround::SaysWhatToChange),
+            (happened, LessonGround::SaysWhatHappened),
+            (!self.complaints().is_empty(), LessonGround::NamesAComplaint),
+            (self.trigger().is_some_and(|prior| action(&prior.text).is_some()), LessonGround::KnowsTheAction),
+            (self.prior.len() >= 2, LessonGround::KnowsTheTurns),
         ]
         .into_iter()
         .filter_map(|(holds, ground)| holds.then_some(ground))
@@ -212,13 +212,13 @@ fn wording(complaint: &Complaint) -> Option<String> {
     }
     let without_to = detail.strip_prefix("to ").unwrap_or(detail);
     match complaint.kind {
-        Kind::Constraint => Some(format!("Do not {without_to}")),
-        Kind::IgnoredInstruction => Some(format!("Remember what was asked: {without_to}")),
-        Kind::MissedExpectation => Some(format!("This was expected: {without_to}")),
-        Kind::Omission => Some(format!("Do not leave this out: {without_to}")),
-        Kind::Damage => Some(format!("Do not break this: {without_to}")),
-        Kind::Dishonesty => Some(format!("Be truthful {detail}")),
-        Kind::Performance | Kind::Quality | Kind::GeneralFrustration => None,
+        ComplaintKind::Constraint => Some(format!("Do not {without_to}")),
+        ComplaintKind::IgnoredInstruction => Some(format!("Remember what was asked: {without_to}")),
+        ComplaintKind::MissedExpectation => Some(format!("This was expected: {without_to}")),
+        ComplaintKind::Omission => Some(format!("Do not leave this out: {without_to}")),
+        ComplaintKind::Damage => Some(format!("Do not break this: {without_to}")),
+        ComplaintKind::Dishonesty => Some(format!("Be truthful {detail}")),
+        ComplaintKind::Performance | ComplaintKind::Quality | ComplaintKind::GeneralFrustration => None,
     }
 }
 
@@ -226,13 +226,14 @@ fn ended(sentence: &str) -> &str {
     sentence.trim_end_matches('.')
 }
 
-fn category(polarity: Polarity, complaints: &[Complaint]) -> Category {
-    let prefers =
-        |complaint: &Complaint| matches!(complaint.kind, Kind::Constraint | Kind::IgnoredInstruction);
+fn category(polarity: Polarity, complaints: &[Complaint]) -> LessonCategory {
+    let prefers = |complaint: &Complaint| {
+        matches!(complaint.kind, ComplaintKind::Constraint | ComplaintKind::IgnoredInstruction)
+    };
     match polarity {
-        Polarity::Positive => Category::Learning,
-        Polarity::Negative if complaints.iter().any(prefers) => Category::Preference,
-        Polarity::Negative => Category::Error,
+        Polarity::Positive => LessonCategory::Learning,
+        Polarity::Negative if complaints.iter().any(prefers) => LessonCategory::Preference,
+        Polarity::Negative => LessonCategory::Error,
     }
 }
 
@@ -316,7 +317,7 @@ impl FeedbackText {
 mod tests {
     use super::*;
     use crate::feedback::capture::{EventBody, Guardrails, Signal};
-    use crate::feedback::session::{Addition, SessionBody, State};
+    use crate::feedback::session::{Addition, FeedbackState, SessionBody};
     use crate::ids::SessionId;
     use crate::time::Timestamp;
 
@@ -329,7 +330,7 @@ mod tests {
                 id: "fbs_0".into(),
                 event: "fb_0".into(),
                 signal,
-                state: State::Open,
+                state: FeedbackState::Open,
                 opened_at: NOW,
                 expires_at: NOW,
                 author: None,
@@ -537,10 +538,10 @@ mod tests {
         assert_eq!(
             draft.body.grounds,
             [
-                Ground::SaysWhatHappened,
-                Ground::NamesAComplaint,
-                Ground::KnowsTheAction,
-                Ground::KnowsTheTurns
+                LessonGround::SaysWhatHappened,
+                LessonGround::NamesAComplaint,
+                LessonGround::KnowsTheAction,
+                LessonGround::KnowsTheTurns
             ]
         );
         one.event.body.sequences = vec![2];

@@ -1,6 +1,6 @@
 //! Whether a new lesson is one that is known already, and how the known one changes.
 
-use super::{EffectCounts, Ground, Lesson, LessonBody, LessonSource, Polarity, State, id_of};
+use super::{EffectCounts, Lesson, LessonBody, LessonGround, LessonSource, LessonState, Polarity, id_of};
 use crate::ids::TenantId;
 use crate::limits;
 use crate::memory::words;
@@ -57,7 +57,7 @@ pub fn merge(tenant: &TenantId, draft: LessonDraft, known: &[Lesson]) -> MergeOu
         Some((_, lesson)) => again(lesson, draft),
         None => {
             let at = draft.source.at;
-            let state = if draft.source.trusted { State::Active } else { State::Proposed };
+            let state = if draft.source.trusted { LessonState::Active } else { LessonState::Proposed };
             MergeOutcome::New(Box::new(Lesson {
                 id,
                 polarity: draft.polarity,
@@ -79,14 +79,14 @@ fn again(lesson: &Lesson, draft: LessonDraft) -> MergeOutcome {
         return MergeOutcome::Counted(lesson);
     }
     let source = draft.source;
-    let counts = source.trusted || lesson.state == State::Proposed;
+    let counts = source.trusted || lesson.state == LessonState::Proposed;
     if counts {
         lesson.occurrences += 1;
         lesson.updated_at = lesson.updated_at.max(source.at);
-        lesson.believe(Ground::CameUpAgain);
+        lesson.believe(LessonGround::CameUpAgain);
     }
-    if source.trusted && lesson.state == State::Proposed {
-        lesson.state = State::Active;
+    if source.trusted && lesson.state == LessonState::Proposed {
+        lesson.state = LessonState::Active;
     }
     for ground in draft.body.grounds {
         lesson.believe(ground);
@@ -157,12 +157,12 @@ mod tests {
     fn each_feedback_counts_once() {
         let text = "Do not edit the lock file";
         let MergeOutcome::New(one) = merged(draft(text, "fb_1", true), &[]) else { panic!("not new") };
-        assert_eq!((one.occurrences, one.state), (1, State::Active));
+        assert_eq!((one.occurrences, one.state), (1, LessonState::Active));
         let MergeOutcome::Again(two) = merged(draft(text, "fb_2", true), &[*one]) else {
             panic!("not alike")
         };
         assert_eq!((two.occurrences, two.body.sources.len()), (2, 2));
-        assert!(two.body.grounds.contains(&Ground::CameUpAgain));
+        assert!(two.body.grounds.contains(&LessonGround::CameUpAgain));
         assert!(
             matches!(merged(draft(text, "fb_2", true), &[*two]), MergeOutcome::Counted(same) if same.occurrences == 2)
         );
@@ -172,19 +172,19 @@ mod tests {
     fn a_strangers_word_proposes_and_never_counts_for_what_members_said() {
         let text = "Do not edit the lock file";
         let MergeOutcome::New(proposed) = merged(draft(text, "fb_1", false), &[]) else { panic!("not new") };
-        assert_eq!(proposed.state, State::Proposed);
+        assert_eq!(proposed.state, LessonState::Proposed);
         let MergeOutcome::Again(more) = merged(draft(text, "fb_2", false), &[*proposed]) else {
             panic!("not alike")
         };
-        assert_eq!((more.state, more.occurrences), (State::Proposed, 2));
+        assert_eq!((more.state, more.occurrences), (LessonState::Proposed, 2));
         let MergeOutcome::Again(active) = merged(draft(text, "fb_3", true), &[*more]) else {
             panic!("not alike")
         };
-        assert_eq!((active.state, active.occurrences), (State::Active, 3));
+        assert_eq!((active.state, active.occurrences), (LessonState::Active, 3));
         let MergeOutcome::Again(same) = merged(draft(text, "fb_4", false), &[*active]) else {
             panic!("not alike")
         };
-        assert_eq!((same.state, same.occurrences, same.body.sources.len()), (State::Active, 3, 4));
+        assert_eq!((same.state, same.occurrences, same.body.sources.len()), (LessonState::Active, 3, 4));
     }
 
     #[test]
@@ -193,13 +193,13 @@ mod tests {
         let mut known = lesson(text);
         known.body.text = "Run the package manager".into();
         known.body.edited = Some(LessonTouch { by: None, at: Timestamp::from_micros(1) });
-        known.state = State::Retired;
+        known.state = LessonState::Retired;
         let MergeOutcome::Again(same) = merged(draft(text, "fb_1", true), &[known]) else {
             panic!("not alike")
         };
         assert_eq!(
             (same.state, same.body.text.as_str(), same.occurrences),
-            (State::Retired, "Run the package manager", 2)
+            (LessonState::Retired, "Run the package manager", 2)
         );
     }
 

@@ -29,7 +29,7 @@ codes!(
     Polarity { Negative = "negative", Positive = "positive" }
 );
 codes!(
-    State {
+    LessonState {
         /// Waits for a member to accept it: its author's role is not trusted.
         Proposed = "proposed",
         Active = "active",
@@ -39,7 +39,7 @@ codes!(
 );
 codes!(
     /// What sort of lesson it is.
-    Category { Error = "error", Learning = "learning", Preference = "preference" }
+    LessonCategory { Error = "error", Learning = "learning", Preference = "preference" }
 );
 codes!(
     /// Kinds of action that an agent had taken.
@@ -54,7 +54,7 @@ codes!(
 );
 codes!(
     /// Why a lesson is believed.
-    Ground {
+    LessonGround {
         SaysWhatToChange = "says_what_to_change",
         SaysWhatHappened = "says_what_happened",
         NamesAComplaint = "names_a_complaint",
@@ -80,7 +80,7 @@ pub struct Lesson {
     /// `lesson_` and twelve hexadecimal digits, derived from its first wording.
     pub id: String,
     pub polarity: Polarity,
-    pub state: State,
+    pub state: LessonState,
     /// How often it came up, each feedback event counted once.
     pub occurrences: u64,
     pub created_at: Timestamp,
@@ -96,14 +96,14 @@ pub struct Lesson {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LessonBody {
     pub text: String,
-    pub category: Category,
+    pub category: LessonCategory,
     /// The agent's message that the feedback was about.
     pub trigger: Option<String>,
     pub action: Option<Action>,
     pub tags: Vec<String>,
     /// The agent that it is for; all agents without one.
     pub agent: Option<String>,
-    pub grounds: Vec<Ground>,
+    pub grounds: Vec<LessonGround>,
     /// The newest sources.
     pub sources: Vec<LessonSource>,
     pub accepted: Option<LessonTouch>,
@@ -205,7 +205,7 @@ impl Lesson {
 
     /// Whether agents are still given it.
     pub fn is_live(&self, now: Timestamp) -> bool {
-        self.state == State::Active && self.weight(now) >= FADED
+        self.state == LessonState::Active && self.weight(now) >= FADED
     }
 
     /// Whether it is for an agent of this name, or for all agents.
@@ -216,10 +216,10 @@ impl Lesson {
     /// By the number of grounds for it.
     pub fn confidence(&self) -> Confidence {
         let grounds = &self.body.grounds;
-        if grounds.contains(&Ground::AcceptedByAPerson) {
+        if grounds.contains(&LessonGround::AcceptedByAPerson) {
             return Confidence::SURE;
         }
-        let known = Ground::ALL.len() - 1;
+        let known = LessonGround::ALL.len() - 1;
         Confidence::new(grounds.len() as f64 / known as f64)
     }
 
@@ -234,7 +234,7 @@ impl Lesson {
     }
 
     /// Adds a ground, once.
-    pub fn believe(&mut self, ground: Ground) {
+    pub fn believe(&mut self, ground: LessonGround) {
         if !self.body.grounds.contains(&ground) {
             self.body.grounds.push(ground);
         }
@@ -264,9 +264,9 @@ pub fn id_of(tenant: &TenantId, polarity: Polarity, agent: Option<&str>, text: &
 pub struct LessonQuery {
     pub words: Vec<String>,
     /// Any of these; all states if empty.
-    pub states: Vec<State>,
+    pub states: Vec<LessonState>,
     pub polarity: Option<Polarity>,
-    pub category: Option<Category>,
+    pub category: Option<LessonCategory>,
     /// All of these.
     pub tags: Vec<String>,
     /// Those that an agent of this name, or one without a name, is given.
@@ -289,8 +289,8 @@ impl LessonQuery {
     }
 
     /// The states that are asked for.
-    pub fn states(&self) -> &[State] {
-        if self.states.is_empty() { State::ALL } else { &self.states }
+    pub fn states(&self) -> &[LessonState] {
+        if self.states.is_empty() { LessonState::ALL } else { &self.states }
     }
 }
 
@@ -302,7 +302,7 @@ pub(crate) mod tests {
         Lesson {
             id: id_of(&TenantId::stored("t"), Polarity::Negative, None, text),
             polarity: Polarity::Negative,
-            state: State::Active,
+            state: LessonState::Active,
             occurrences: 1,
             created_at: Timestamp::from_micros(0),
             updated_at: Timestamp::from_micros(0),
@@ -310,7 +310,7 @@ pub(crate) mod tests {
             effect: EffectCounts::default(),
             body: LessonBody {
                 text: text.to_owned(),
-                category: Category::Error,
+                category: LessonCategory::Error,
                 trigger: None,
                 action: None,
                 tags: vec!["git".into()],
@@ -359,7 +359,7 @@ pub(crate) mod tests {
         assert!(one.is_live(days(120)) && !one.is_live(days(121)));
         one.body.accepted = Some(LessonTouch { by: None, at: days(0) });
         assert!(one.is_live(days(4_000)));
-        one.state = State::Retired;
+        one.state = LessonState::Retired;
         assert!(!one.is_live(days(0)));
     }
 
@@ -388,10 +388,10 @@ pub(crate) mod tests {
         let query = LessonQuery::default;
         let table = [
             (query(), true),
-            (LessonQuery { states: vec![State::Active, State::Proposed], ..query() }, true),
-            (LessonQuery { states: vec![State::Retired], ..query() }, false),
+            (LessonQuery { states: vec![LessonState::Active, LessonState::Proposed], ..query() }, true),
+            (LessonQuery { states: vec![LessonState::Retired], ..query() }, false),
             (LessonQuery { polarity: Some(Polarity::Positive), ..query() }, false),
-            (LessonQuery { category: Some(Category::Learning), ..query() }, false),
+            (LessonQuery { category: Some(LessonCategory::Learning), ..query() }, false),
             (LessonQuery { tags: vec!["git".into()], ..query() }, true),
             (LessonQuery { tags: vec!["git".into(), "css".into()], ..query() }, false),
             (LessonQuery { agent: Some(Some("a".into())), ..query() }, true),
@@ -434,15 +434,15 @@ pub(crate) mod tests {
     fn confidence_grows_with_its_grounds_and_is_whole_once_a_person_agreed() {
         let mut one = lesson("x");
         assert_eq!(one.confidence(), Confidence::default());
-        one.believe(Ground::SaysWhatToChange);
-        one.believe(Ground::SaysWhatToChange);
+        one.believe(LessonGround::SaysWhatToChange);
+        one.believe(LessonGround::SaysWhatToChange);
         assert_eq!((one.confidence(), one.body.grounds.len()), (Confidence::new(0.17), 1));
-        for ground in &Ground::ALL[1..6] {
+        for ground in &LessonGround::ALL[1..6] {
             one.believe(*ground);
         }
         assert_eq!(one.confidence(), Confidence::SURE);
         let mut two = lesson("y");
-        two.believe(Ground::AcceptedByAPerson);
+        two.believe(LessonGround::AcceptedByAPerson);
         assert_eq!(two.confidence(), Confidence::SURE);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Lesson, Polarity, State};
+use super::{Lesson, LessonState, Polarity};
 use crate::confidence::Confidence;
 use crate::limits;
 use crate::memory::clip;
@@ -28,7 +28,7 @@ const WEIGHT_MIN: f64 = 0.5;
 /// The rule of a lesson, if it came up in at least `occurrences_min` feedbacks of more than one person.
 pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<LessonRule> {
     let weight = lesson.weight(now);
-    let is_rule = lesson.state == State::Active
+    let is_rule = lesson.state == LessonState::Active
         && lesson.polarity == Polarity::Negative
         && lesson.occurrences >= occurrences_min.max(1)
         && voices(lesson) >= occurrences_min.clamp(1, limits::RULE_VOICES)
@@ -139,10 +139,10 @@ mod tests {
     fn only_active_lessons_of_what_to_avoid_are_rules() {
         let mut one = said_by("x", &[Some("ann"), Some("bob"), Some("cy")]);
         for (state, polarity, is_rule) in [
-            (State::Active, Polarity::Negative, true),
-            (State::Active, Polarity::Positive, false),
-            (State::Proposed, Polarity::Negative, false),
-            (State::Retired, Polarity::Negative, false),
+            (LessonState::Active, Polarity::Negative, true),
+            (LessonState::Active, Polarity::Positive, false),
+            (LessonState::Proposed, Polarity::Negative, false),
+            (LessonState::Retired, Polarity::Negative, false),
         ] {
             (one.state, one.polarity) = (state, polarity);
             assert_eq!(of(&one, 3, NOW).is_some(), is_rule);

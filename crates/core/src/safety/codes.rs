@@ -47,7 +47,7 @@ codes!(
 );
 codes!(
     /// What else was noticed.
-    Flag {
+    CrisisFlag {
         Negated = "negated",
         Idiom = "idiom",
         ThirdPerson = "third_person",
@@ -74,7 +74,7 @@ codes!(
         LexiconAfterFailure = "lexicon_after_failure",
     }
 );
-codes!(EventType {
+codes!(CrisisEventType {
     CrisisResponse = "crisis_response",
     VoiceMissedCrisis = "voice_missed_crisis",
 });

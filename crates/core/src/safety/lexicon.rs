@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use super::around::{AGAIN, BRIDGES, DOUBLE, FICTION, FIRST, IMMINENT, LIGHT, NEGATORS, OTHERS, PAST, SAYS};
-use super::codes::{Flag, ReasonCode};
+use super::codes::{CrisisFlag, ReasonCode};
 use super::phrases::{DUTCH, ENGLISH, FRENCH, GERMAN, IDIOMS, ITALIAN, PORTUGUESE, SPANISH};
 use super::{ExtraPhrase, Level};
 use crate::limits;
@@ -17,7 +17,7 @@ pub struct Finding {
     pub level: Level,
     pub confidence: f32,
     pub reason_code: ReasonCode,
-    pub flags: Vec<Flag>,
+    pub flags: Vec<CrisisFlag>,
 }
 
 /// Whom a phrase is about.
@@ -41,7 +41,7 @@ struct Entry {
 /// Weighs a message. `extra` are phrases of the installation's own; words in `allowed` are passed over.
 pub fn weigh(text: &str, extra: &[ExtraPhrase], allowed: &[String]) -> Finding {
     let spoken = TextWords::of(text);
-    let mut flags: Vec<Flag> = Vec::new();
+    let mut flags: Vec<CrisisFlag> = Vec::new();
     let idioms = spans(&IDIOM, &spoken);
     let passed = spans(&Phrases::new(allowed.iter().map(|text| (text.as_str(), ()))), &spoken);
     let own = Phrases::new(extra.iter().map(|phrase| {
@@ -69,11 +69,11 @@ pub fn weigh(text: &str, extra: &[ExtraPhrase], allowed: &[String]) -> Finding {
     let mut signals: Vec<(usize, usize)> = Vec::new();
     for hit in hits.into_iter().take(limits::CRISIS_HITS_MAX) {
         if covered(&passed, hit.at, hit.end, 0) {
-            note(&mut flags, Flag::Allowed);
+            note(&mut flags, CrisisFlag::Allowed);
             continue;
         }
         if covered(&idioms, hit.at, hit.end, hit.end - hit.at) {
-            note(&mut flags, Flag::Idiom);
+            note(&mut flags, CrisisFlag::Idiom);
             continue;
         }
         let (level, code) = in_context(&spoken, hit.at, hit.end, *hit.what, &mut flags);
@@ -88,7 +88,7 @@ pub fn weigh(text: &str, extra: &[ExtraPhrase], allowed: &[String]) -> Finding {
         }
     }
     if signals.len() > 1 {
-        note(&mut flags, Flag::SeveralSignals);
+        note(&mut flags, CrisisFlag::SeveralSignals);
     }
     flags.sort_unstable();
     let (level, reason_code) = best.unwrap_or((Level::Calm, ReasonCode::NoSignal));
@@ -100,7 +100,7 @@ fn in_context(
     at: usize,
     end: usize,
     entry: Entry,
-    flags: &mut Vec<Flag>,
+    flags: &mut Vec<CrisisFlag>,
 ) -> (Level, ReasonCode) {
     let ideation = matches!(
         entry.code,
@@ -117,50 +117,50 @@ fn in_context(
     };
     let light = is_light(spoken, at);
     if others {
-        note(flags, Flag::ThirdPerson);
+        note(flags, CrisisFlag::ThirdPerson);
         if in_sentence(&FICTION, spoken, at) {
-            note(flags, Flag::Idiom);
+            note(flags, CrisisFlag::Idiom);
             return (Level::Calm, ReasonCode::NoSignal);
         }
         let code = if entry.code == ReasonCode::HarmToOthers { entry.code } else { ReasonCode::ThirdParty };
         if imminent {
-            note(flags, Flag::Imminent);
+            note(flags, CrisisFlag::Imminent);
             return (Level::Serious, code);
         }
         return (Level::Concern.min(entry.level), code);
     }
     if is_negated(spoken, at) {
-        note(flags, Flag::Negated);
+        note(flags, CrisisFlag::Negated);
         let grave = entry.level.is_crisis() && !light;
         return (if grave { Level::Concern } else { Level::Calm }, entry.code);
     }
     if imminent {
-        note(flags, Flag::Imminent);
+        note(flags, CrisisFlag::Imminent);
         return (if entry.level.is_crisis() { Level::Acute } else { entry.level }, entry.code);
     }
     if in_sentence(&PAST, spoken, at) && !in_sentence(&AGAIN, spoken, end - 1) {
-        note(flags, Flag::Past);
+        note(flags, CrisisFlag::Past);
         return (entry.level.min(Level::Concern), entry.code);
     }
     if light {
-        note(flags, Flag::Idiom);
+        note(flags, CrisisFlag::Idiom);
         return (Level::of(entry.level.number().saturating_sub(1)).unwrap_or_default(), entry.code);
     }
     (entry.level, entry.code)
 }
 
-fn confidence(level: Level, flags: &[Flag]) -> f32 {
+fn confidence(level: Level, flags: &[CrisisFlag]) -> f32 {
     let base: f32 = match level {
         Level::Calm => 0.5,
         Level::Concern => 0.5,
         Level::Serious => 0.75,
         Level::Acute => 0.9,
     };
-    let surer = flags.contains(&Flag::Imminent) || flags.contains(&Flag::SeveralSignals);
+    let surer = flags.contains(&CrisisFlag::Imminent) || flags.contains(&CrisisFlag::SeveralSignals);
     if surer && level.is_crisis() { base + 0.05 } else { base }
 }
 
-fn note(flags: &mut Vec<Flag>, flag: Flag) {
+fn note(flags: &mut Vec<CrisisFlag>, flag: CrisisFlag) {
     if !flags.contains(&flag) {
         flags.push(flag);
     }
@@ -446,7 +446,7 @@ mod tests {
         for (expected, text) in table {
             let found = weigh(text, &[], &[]);
             assert_eq!(found.level.number(), expected, "{text}: {found:?}");
-            assert!(found.flags.contains(&Flag::ThirdPerson), "{text}");
+            assert!(found.flags.contains(&CrisisFlag::ThirdPerson), "{text}");
         }
     }
 
@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn a_finding_says_why_and_no_more() {
         let found = weigh("I want to die tonight. I will kill myself.", &[], &[]);
-        assert_eq!(found.flags, [Flag::Imminent, Flag::SeveralSignals]);
+        assert_eq!(found.flags, [CrisisFlag::Imminent, CrisisFlag::SeveralSignals]);
         assert_eq!(found.level, Level::Acute);
         assert!(found.confidence > 0.9);
         assert_eq!(weigh("I took an overdose", &[], &[]).reason_code, ReasonCode::Overdose);
@@ -523,7 +523,7 @@ mod tests {
         assert_eq!((found.level, found.reason_code), (Level::Serious, ReasonCode::Configured));
         let allowed = ["kill myself in the game".to_owned()];
         let passed = weigh("I had to kill myself in the game", &[], &allowed);
-        assert_eq!((passed.level, passed.flags.as_slice()), (Level::Calm, &[Flag::Allowed][..]));
+        assert_eq!((passed.level, passed.flags.as_slice()), (Level::Calm, &[CrisisFlag::Allowed][..]));
         assert_eq!(weigh("I will kill myself", &[], &allowed).level, Level::Acute);
     }
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::memory::phrase::{Phrases, TextWords};
 use crate::memory::unfenced;
 
-pub use codes::{ClassifierPath, Flag, OverrideKind, ReasonCode};
+pub use codes::{ClassifierPath, CrisisFlag, OverrideKind, ReasonCode};
 pub use store::CrisisStore;
 
 /// How grave it is: at 1 the reply asks gently, from 2 on the crisis response replaces the reply.
@@ -70,7 +70,7 @@ pub struct Crisis {
     pub level: Level,
     pub confidence: f32,
     pub reason_code: ReasonCode,
-    pub flags: Vec<Flag>,
+    pub flags: Vec<CrisisFlag>,
     pub override_kind: Option<OverrideKind>,
     pub classifier_path: ClassifierPath,
 }
@@ -182,7 +182,7 @@ fn by_model(level: Level, confidence: f32, reason_code: ReasonCode, found: &lexi
         level: if disputed { Level::Concern } else { level },
         confidence: confidence.clamp(0.0, 1.0),
         reason_code: if disputed { found.reason_code } else { reason_code },
-        flags: if disputed { vec![Flag::Disputed] } else { Vec::new() },
+        flags: if disputed { vec![CrisisFlag::Disputed] } else { Vec::new() },
         override_kind: None,
         classifier_path: ClassifierPath::Model,
     }
@@ -279,7 +279,7 @@ mod tests {
             );
             assert_eq!(crisis.override_kind.is_some(), path == Override, "{text}");
         }
-        assert_eq!(check("kill myself", &Settings::default(), made(0)).flags, [Flag::Disputed]);
+        assert_eq!(check("kill myself", &Settings::default(), made(0)).flags, [CrisisFlag::Disputed]);
     }
 
     #[test]

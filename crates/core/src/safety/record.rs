@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::codes::{
-    ClassifierPath, EventType, FallbackCode, HoldReason, OverrideKind, ReasonCode, ResourceLookupStatus,
-    ResponsePath, ResponseStyle,
+    ClassifierPath, CrisisEventType, FallbackCode, HoldReason, OverrideKind, ReasonCode,
+    ResourceLookupStatus, ResponsePath, ResponseStyle,
 };
 use super::opaque::OpaqueId;
 use super::response::Response;
@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 #[serde(deny_unknown_fields)]
 pub struct CrisisRecord {
     pub id: uuid::Uuid,
-    pub event_type: EventType,
+    pub event_type: CrisisEventType,
     pub session_id_opaque: OpaqueId,
     #[serde(deserialize_with = "optional_user_id")]
     pub user_id_or_null: Option<UserId>,
@@ -55,7 +55,7 @@ impl CrisisRecord {
     ) -> Self {
         Self {
             id,
-            event_type: EventType::CrisisResponse,
+            event_type: CrisisEventType::CrisisResponse,
             session_id_opaque: session,
             user_id_or_null: user,
             detected_at: at,

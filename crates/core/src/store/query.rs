@@ -67,7 +67,7 @@ pub struct FeedbackDue {
 /// Which feedback sessions to read, newest first.
 #[derive(Clone, Debug)]
 pub struct FeedbackQuery {
-    pub state: Option<feedback::session::State>,
+    pub state: Option<feedback::session::FeedbackState>,
     /// Those of one user.
     pub author: Option<UserId>,
     pub after: Option<i64>,

@@ -145,8 +145,10 @@ impl WriteBack<'_> {
     }
 }
 
-/// The items of a list of entities: the id that each names, and its other fields.
-fn listed(values: &Json) -> Vec<(Option<String>, Vec<(String, Json)>)> {
+/// An item of a list of entities: the id that it names, and its other fields.
+type ListedEntity = (Option<String>, Vec<(String, Json)>);
+
+fn listed(values: &Json) -> Vec<ListedEntity> {
     let items = values.read::<Vec<Json>>().unwrap_or_default();
     let parted = items.iter().map(|item| {
         let (named, fields): (Vec<_>, Vec<_>) = item.fields().into_iter().partition(|(key, _)| key == "id");

@@ -78,7 +78,7 @@ fn search_lessons() -> McpTool {
         Box::pin(async move {
             let search = LessonSearch {
                 query,
-                states: vec![lesson::State::Active],
+                states: vec![lesson::LessonState::Active],
                 category: category.map(Into::into),
                 tags: tags.unwrap_or_default(),
                 limit: limit.unwrap_or(FOUND_DEFAULT).min(FOUND_MAX) as usize,

@@ -145,7 +145,7 @@ async fn lessons(
     after: Option<i64>,
 ) -> Result<(Vec<Resource>, Option<i64>), Error> {
     let search = LessonSearch {
-        states: vec![lesson::State::Active],
+        states: vec![lesson::LessonState::Active],
         after,
         limit: limits::PAGE_ROWS_DEFAULT,
         ..LessonSearch::default()

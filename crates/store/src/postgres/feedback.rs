@@ -3,7 +3,7 @@
 
 use sederunt_core::error::Error;
 use sederunt_core::feedback::capture::{FeedbackEvent, Signal};
-use sederunt_core::feedback::session::{FeedbackSession, State};
+use sederunt_core::feedback::session::{FeedbackSession, FeedbackState};
 use sederunt_core::feedback::stats::{Failures, Tally, ThumbTotals};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::limits;
@@ -40,7 +40,7 @@ fn session_of(row: &Row) -> Result<(i64, FeedbackSession)> {
         id: columns.take()?,
         event: columns.take()?,
         signal: columns.word(Signal::parse)?,
-        state: columns.word(State::parse)?,
+        state: columns.word(FeedbackState::parse)?,
         opened_at: columns.time()?,
         expires_at: columns.time()?,
         author: columns.user()?,
@@ -108,7 +108,8 @@ impl FeedbackStore for PostgresStore {
             let sql = format!(
                 "SELECT {SESSION} FROM feedback_sessions f WHERE {which} AND f.n < $4 ORDER BY f.n DESC LIMIT $5"
             );
-            let (author, state) = (query.author.as_ref().map(UserId::as_str), query.state.map(State::as_str));
+            let (author, state) =
+                (query.author.as_ref().map(UserId::as_str), query.state.map(FeedbackState::as_str));
             let (before, one_more) =
                 (query.after.unwrap_or(i64::MAX), int(query.limit as u64).saturating_add(1));
             let rows = self

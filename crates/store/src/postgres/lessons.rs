@@ -2,7 +2,9 @@
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::{TenantId, UserId};
-use sederunt_core::lesson::{EffectCounter, EffectCounts, Lesson, LessonBody, LessonQuery, Polarity, State};
+use sederunt_core::lesson::{
+    EffectCounter, EffectCounts, Lesson, LessonBody, LessonQuery, LessonState, Polarity,
+};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{LessonStore, StoreFuture};
@@ -27,7 +29,7 @@ fn lesson_of(row: &Row) -> Result<(i64, Lesson)> {
     let lesson = Lesson {
         id: columns.take()?,
         polarity: columns.word(Polarity::parse)?,
-        state: columns.word(State::parse)?,
+        state: columns.word(LessonState::parse)?,
         occurrences: columns.number()?,
         created_at: columns.time()?,
         updated_at: columns.time()?,

@@ -4,7 +4,7 @@
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::feedback::capture::{EventBody, FeedbackEvent, Signal};
-use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State};
+use sederunt_core::feedback::session::{FeedbackSession, FeedbackState, SessionBody};
 use sederunt_core::feedback::stats::{Failures, Tally, ThumbTotals};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::query::Page;
@@ -46,7 +46,7 @@ fn read_session(row: &Row<'_>) -> rusqlite::Result<(i64, FeedbackSession)> {
         id: row.get(1)?,
         event: row.get(2)?,
         signal: signal(row, 3)?,
-        state: State::parse(state).ok_or_else(|| unknown_word(state))?,
+        state: FeedbackState::parse(state).ok_or_else(|| unknown_word(state))?,
         opened_at: Timestamp::from_micros(row.get(5)?),
         expires_at: Timestamp::from_micros(row.get(6)?),
         author: text(row, 7)?.map(UserId::stored),
@@ -264,7 +264,7 @@ pub(super) fn sessions(
             params![
                 tk,
                 query.author.as_ref().map(UserId::as_str),
-                query.state.map(State::as_str),
+                query.state.map(FeedbackState::as_str),
                 query.after.unwrap_or(i64::MAX),
                 one_more
             ],

@@ -3,7 +3,9 @@
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{TenantId, UserId};
-use sederunt_core::lesson::{EffectCounter, EffectCounts, Lesson, LessonBody, LessonQuery, Polarity, State};
+use sederunt_core::lesson::{
+    EffectCounter, EffectCounts, Lesson, LessonBody, LessonQuery, LessonState, Polarity,
+};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{LessonStore, StoreFuture, next_version};
 use sederunt_core::{Timestamp, limits};
@@ -42,7 +44,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Lesson)> {
     let lesson = Lesson {
         id: row.get(1)?,
         polarity: Polarity::parse(polarity).ok_or_else(|| unknown_word(polarity))?,
-        state: State::parse(state).ok_or_else(|| unknown_word(state))?,
+        state: LessonState::parse(state).ok_or_else(|| unknown_word(state))?,
         occurrences: number(4)?,
         created_at: Timestamp::from_micros(row.get(5)?),
         updated_at: Timestamp::from_micros(row.get(6)?),

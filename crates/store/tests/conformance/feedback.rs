@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sederunt_core::event::NewEvent;
 use sederunt_core::feedback::capture::{FeedbackEvent, Signal};
-use sederunt_core::feedback::session::{FeedbackClosure, FeedbackSession, Reason, State};
+use sederunt_core::feedback::session::{ClosingReason, FeedbackClosure, FeedbackSession, FeedbackState};
 use sederunt_core::feedback::stats::{Failures, ThumbTotals};
 use sederunt_core::store::{Change, FailureQuery, FeedbackQuery, Record, Refusal};
 use sederunt_core::{Timestamp, UserId};
@@ -55,7 +55,7 @@ fn put(session: FeedbackSession, expects: Option<u64>) -> Record {
 fn closed(session: &FeedbackSession) -> FeedbackSession {
     let over = FeedbackClosure {
         at: session.expires_at,
-        reason: Reason::Silence,
+        reason: ClosingReason::Silence,
         complaints: Vec::new(),
         lesson: None,
     };
@@ -142,7 +142,7 @@ async fn sessions_are_listed_newest_first_by_state_and_author(store: &TestStore)
             store.record(put(closed(&session), Some(1))).await;
         }
     }
-    let open = Some(State::Open);
+    let open = Some(FeedbackState::Open);
     let of = |author: &str| FeedbackQuery { author: Some(user(author)), ..ALL };
     assert_eq!(store.sessions_of(ALL).await.0, ["fbs_3", "fbs_2", "fbs_1", "fbs_0"]);
     assert_eq!(store.sessions_of(FeedbackQuery { state: open, ..ALL }).await.0, ["fbs_3", "fbs_1", "fbs_0"]);

@@ -1,7 +1,7 @@
 //! Lessons: written under their version, found by words, listed, counted.
 
 use sederunt_core::lesson::{
-    Category, EffectCounter, EffectCounts, Lesson, LessonQuery, LessonSource, Polarity, State,
+    EffectCounter, EffectCounts, Lesson, LessonCategory, LessonQuery, LessonSource, LessonState, Polarity,
 };
 use sederunt_core::store::{Record, Refusal};
 
@@ -53,7 +53,7 @@ async fn a_lesson_is_kept_whole_and_written_under_its_version(store: &TestStore)
     store.teach(first.clone(), None).await;
     assert_eq!(store.known("l1").await, first);
     let second =
-        Lesson { state: State::Retired, occurrences: 4, polarity: Polarity::Positive, ..first.clone() };
+        Lesson { state: LessonState::Retired, occurrences: 4, polarity: Polarity::Positive, ..first.clone() };
     store.teach(second.clone(), Some(1)).await;
     assert_eq!(store.known("l1").await, Lesson { version: 2, ..second.clone() });
     for expects in [None, Some(1), Some(3)] {
@@ -84,22 +84,26 @@ async fn a_search_is_narrowed_by_all_that_is_asked(store: &TestStore) {
     one.body.tags = vec!["a".into(), "b".into()];
     one.body.agent = Some("writer".into());
     store.teach(one, None).await;
-    store.teach(Lesson { state: State::Proposed, ..lesson("two", "green tea") }, None).await;
+    store.teach(Lesson { state: LessonState::Proposed, ..lesson("two", "green tea") }, None).await;
     store
         .teach(
-            Lesson { state: State::Retired, polarity: Polarity::Positive, ..lesson("three", "green tea") },
+            Lesson {
+                state: LessonState::Retired,
+                polarity: Polarity::Positive,
+                ..lesson("three", "green tea")
+            },
             None,
         )
         .await;
     let table: [(LessonQuery, &[&str]); 8] = [
         (LessonQuery::default(), &["one", "three", "two"]),
-        (LessonQuery { states: vec![State::Active], ..Default::default() }, &["one"]),
+        (LessonQuery { states: vec![LessonState::Active], ..Default::default() }, &["one"]),
         (
-            LessonQuery { states: vec![State::Proposed, State::Retired], ..Default::default() },
+            LessonQuery { states: vec![LessonState::Proposed, LessonState::Retired], ..Default::default() },
             &["three", "two"],
         ),
         (LessonQuery { polarity: Some(Polarity::Positive), ..Default::default() }, &["three"]),
-        (LessonQuery { category: Some(Category::Error), ..Default::default() }, &[]),
+        (LessonQuery { category: Some(LessonCategory::Error), ..Default::default() }, &[]),
         (LessonQuery { tags: vec!["b".into(), "a".into()], ..Default::default() }, &["one"]),
         (LessonQuery { agent: Some(Some("writer".into())), ..Default::default() }, &["one", "three", "two"]),
         (LessonQuery { agent: Some(None), ..Default::default() }, &["three", "two"]),
@@ -118,7 +122,7 @@ async fn lessons_are_listed_newest_first_in_pages_and_past_what_does_not_fit(sto
     let mut expected = Vec::new();
     for n in 0..12 {
         let id = format!("l{n:02}");
-        let state = if n % 2 == 0 { State::Active } else { State::Proposed };
+        let state = if n % 2 == 0 { LessonState::Active } else { LessonState::Proposed };
         let mut one = Lesson { state, ..lesson(&id, "tea") };
         if n % 3 == 0 {
             one.body.tags = vec!["rare".into()];
@@ -245,7 +249,7 @@ async fn lessons_outlive_the_process(store: &TestStore) {
 
 async fn a_copy_carries_lessons_and_goes_on_after_them(store: &TestStore) {
     store.teach(lesson("l1", "green tea"), None).await;
-    store.teach(Lesson { state: State::Retired, ..lesson("l2", "black tea") }, None).await;
+    store.teach(Lesson { state: LessonState::Retired, ..lesson("l2", "black tea") }, None).await;
     store.record(count(&["l1"], EffectCounter::Shown)).await;
     let Some(copy) = store.copied().await else { return };
     for id in ["l1", "l2"] {

@@ -5,7 +5,7 @@
 use sederunt_core::Timestamp;
 use sederunt_core::feedback::capture::{EventBody, FeedbackEvent, FeedbackText, Guardrails, Signal, Speaker};
 use sederunt_core::feedback::failure::Failure;
-use sederunt_core::feedback::session::{Addition, FeedbackSession, SessionBody, State};
+use sederunt_core::feedback::session::{Addition, FeedbackSession, FeedbackState, SessionBody};
 use sederunt_core::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
 use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::lesson::{self, EffectCounts, Lesson, LessonSource, Polarity};
@@ -188,7 +188,7 @@ pub fn feedback_session(id: &str, event: &str) -> FeedbackSession {
         id: id.to_owned(),
         event: event.to_owned(),
         signal: Signal::Down,
-        state: State::Open,
+        state: FeedbackState::Open,
         opened_at: at("2026-11-16T08:00:00Z"),
         expires_at: at("2026-11-16T08:01:01Z"),
         author: Some(UserId::stored("ann")),
@@ -209,7 +209,7 @@ pub fn lesson(id: &str, text: &str) -> Lesson {
     Lesson {
         id: id.to_owned(),
         polarity: Polarity::Negative,
-        state: lesson::State::Active,
+        state: lesson::LessonState::Active,
         occurrences: 1,
         created_at: at("2026-11-16T08:00:00Z"),
         updated_at: at("2026-11-16T08:00:00Z"),
@@ -217,12 +217,12 @@ pub fn lesson(id: &str, text: &str) -> Lesson {
         effect: EffectCounts::default(),
         body: lesson::LessonBody {
             text: text.to_owned(),
-            category: lesson::Category::Preference,
+            category: lesson::LessonCategory::Preference,
             trigger: Some("I wrote \"it\"".to_owned()),
             action: None,
             tags: vec!["tone".to_owned()],
             agent: None,
-            grounds: vec![lesson::Ground::SaysWhatHappened],
+            grounds: vec![lesson::LessonGround::SaysWhatHappened],
             sources: vec![LessonSource {
                 event: "fb_1".to_owned(),
                 feedback_session: "fbs_1".to_owned(),

@@ -3,7 +3,7 @@
 use sederunt_core::access::Actor;
 use sederunt_core::engine::{FeedbackOpening, LessonSearch, NewUser, Operator, Post, PostFate, RunningTurn};
 use sederunt_core::feedback::capture::{Capture, FeedbackText, Signal};
-use sederunt_core::feedback::session::Reason;
+use sederunt_core::feedback::session::ClosingReason;
 use sederunt_core::lesson::infer;
 use sederunt_core::memory::Owner;
 use sederunt_core::memory::candidate::Buffer;
@@ -132,8 +132,11 @@ async fn what_a_merged_user_taught_is_seen_by_whom_they_became(world: &World) {
     // What was being drawn when they were merged is drawn again, from what is his now.
     for matter in looked_at {
         let draft = infer::infer(&matter);
-        let stale =
-            world.engine.conclude_feedback(&owner.tenant, &matter, draft, Reason::Asked).await.unwrap();
+        let stale = world
+            .engine
+            .conclude_feedback(&owner.tenant, &matter, draft, ClosingReason::Asked)
+            .await
+            .unwrap();
         assert!(stale.is_none(), "a lesson was kept of a user that is gone");
     }
     world.concluded(&bob, &hers.id).await;

@@ -7,10 +7,10 @@ use sederunt_core::access::Actor;
 use sederunt_core::confidence::Confidence;
 use sederunt_core::engine::{CaptureOutcome, Engine, FeedbackOpening, LessonPatch, LessonSearch};
 use sederunt_core::feedback::capture::{Capture, FeedbackText, Signal, Speaker};
-use sederunt_core::feedback::session::{AdditionOutcome, FeedbackSession, Reason};
+use sederunt_core::feedback::session::{AdditionOutcome, ClosingReason, FeedbackSession};
 use sederunt_core::lesson::infer;
 use sederunt_core::lesson::merge::MergeOutcome;
-use sederunt_core::lesson::{Lesson, State};
+use sederunt_core::lesson::{Lesson, LessonState};
 use sederunt_core::session::SessionType;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::store::FeedbackDue;
@@ -67,7 +67,7 @@ impl World {
     }
 
     pub async fn concluded(&self, actor: &Actor, id: &str) -> Option<MergeOutcome> {
-        conclude(&self.engine, actor, id, Reason::Asked).await.expect("it was open")
+        conclude(&self.engine, actor, id, ClosingReason::Asked).await.expect("it was open")
     }
 
     /// Gives feedback and closes it.
@@ -82,7 +82,12 @@ impl World {
 }
 
 /// Closes a session by the rules; `None`: it was not open, or has moved on.
-async fn conclude(engine: &Engine, actor: &Actor, id: &str, reason: Reason) -> Option<Option<MergeOutcome>> {
+async fn conclude(
+    engine: &Engine,
+    actor: &Actor,
+    id: &str,
+    reason: ClosingReason,
+) -> Option<Option<MergeOutcome>> {
     let due = FeedbackDue { tenant: actor.tenant.clone(), id: id.to_owned() };
     let matter = engine.feedback_matter(&due).await.unwrap()?;
     let draft = infer::infer(&matter);
@@ -146,16 +151,16 @@ async fn each_message_puts_the_end_off_and_silence_is_the_end(world: &World) {
         assert_eq!(world.engine.feedback_session(&owner, &session.id).await.unwrap().expires_at, last);
     }
     // A caller that saw it as silent before the last message does not close it.
-    assert!(conclude(&world.engine, &owner, &session.id, Reason::Silence).await.is_none());
+    assert!(conclude(&world.engine, &owner, &session.id, ClosingReason::Silence).await.is_none());
     assert!(world.engine.feedback_session(&owner, &session.id).await.unwrap().is_open());
     world.clock.advance(seconds(61));
     assert!(matches!(world.add(&owner, &session.id, "too late").await, AdditionOutcome::Closed { .. }));
     let node = world.other_node().await;
     let due = node.silent_feedback().await.unwrap();
     assert_eq!(due.iter().map(|due| due.id.as_str()).collect::<Vec<_>>(), [session.id.as_str()]);
-    assert!(conclude(&node, &owner, &session.id, Reason::Silence).await.is_some());
+    assert!(conclude(&node, &owner, &session.id, ClosingReason::Silence).await.is_some());
     assert_eq!(node.silent_feedback().await.unwrap(), []);
-    assert!(conclude(&node, &owner, &session.id, Reason::Asked).await.is_none());
+    assert!(conclude(&node, &owner, &session.id, ClosingReason::Asked).await.is_none());
     assert_eq!(world.found(&owner, "lock file").await.len(), 1);
 }
 
@@ -169,7 +174,8 @@ async fn a_message_that_comes_before_the_end_is_in_it(world: &World) {
         AdditionOutcome::Appended { .. }
     ));
     let draft = infer::infer(&matter);
-    let stale = world.engine.conclude_feedback(&owner.tenant, &matter, draft, Reason::Asked).await.unwrap();
+    let stale =
+        world.engine.conclude_feedback(&owner.tenant, &matter, draft, ClosingReason::Asked).await.unwrap();
     assert!(stale.is_none(), "it was decided without the last message");
     assert!(world.found(&owner, "lock").await.is_empty(), "nothing of it was kept");
     let lesson = world.concluded(&owner, &session.id).await.unwrap().lesson().clone();
@@ -201,8 +207,8 @@ async fn two_nodes_that_close_a_session_at_once_teach_once(world: &World) {
     for round in 0..10 {
         let session = world.accepted(&owner, change("x", "Run the linter first")).await;
         let ends = tokio::join!(
-            conclude(&world.engine, &owner, &session.id, Reason::Asked),
-            conclude(&other, &owner, &session.id, Reason::Asked),
+            conclude(&world.engine, &owner, &session.id, ClosingReason::Asked),
+            conclude(&other, &owner, &session.id, ClosingReason::Asked),
         );
         let closed = [ends.0, ends.1].into_iter().flatten().count();
         assert_eq!(closed, 1, "round {round}");
@@ -352,10 +358,10 @@ async fn a_strangers_lesson_is_a_proposal_until_a_member_accepts_it(world: &Worl
     let about =
         Capture { session: Some(SessionId::stored("shared")), ..change("rude", "Greet people by name") };
     let lesson = world.taught(&guest, about).await;
-    assert_eq!(lesson.state, State::Proposed);
+    assert_eq!(lesson.state, LessonState::Proposed);
     let given = async || world.engine.lessons_for(&ann.tenant, None, "greet people").await.unwrap().len();
     assert_eq!(given().await, 0);
-    let accept = || LessonPatch { state: Some(State::Active), ..LessonPatch::default() };
+    let accept = || LessonPatch { state: Some(LessonState::Active), ..LessonPatch::default() };
     assert_eq!(world.found(&guest, "greet").await.len(), 1);
     assert_eq!(world.engine.change_lesson(&guest, &lesson.id, accept()).await.unwrap_err().code(), "denied");
     let stranger = world.actor(Role::Member, "stranger");
@@ -367,11 +373,11 @@ async fn a_strangers_lesson_is_a_proposal_until_a_member_accepts_it(world: &Worl
     assert_eq!(world.found(&worker, "greet").await.len(), 1);
     assert_eq!(world.engine.change_lesson(&worker, &lesson.id, accept()).await.unwrap_err().code(), "denied");
     let accepted = world.engine.change_lesson(&ann, &lesson.id, accept()).await.unwrap();
-    assert_eq!((accepted.state, accepted.confidence()), (State::Active, Confidence::SURE));
+    assert_eq!((accepted.state, accepted.confidence()), (LessonState::Active, Confidence::SURE));
     assert_eq!(accepted.body.accepted.unwrap().by.as_deref(), Some("ann"));
     assert_eq!(given().await, 1);
     let from_a_worker = world.taught(&worker, change("slow", "Cache the answers of the registry")).await;
-    assert_eq!(from_a_worker.state, State::Proposed, "a model may have said it");
+    assert_eq!(from_a_worker.state, LessonState::Proposed, "a model may have said it");
 }
 
 async fn where_a_lesson_came_up_is_told_to_those_who_may_read_it(world: &World) {
@@ -412,13 +418,13 @@ async fn what_people_make_of_a_lesson_stays(world: &World) {
     assert!(world.found(&owner, "name").await.is_empty());
     let again = world.taught(&owner, change("rude", "Greet people by name")).await;
     assert_eq!((again.id.as_str(), again.body.text.as_str()), (lesson.id.as_str(), "Begin with a greeting"));
-    let retire = LessonPatch { state: Some(State::Retired), ..LessonPatch::default() };
+    let retire = LessonPatch { state: Some(LessonState::Retired), ..LessonPatch::default() };
     world.engine.change_lesson(&owner, &lesson.id, retire).await.unwrap();
     assert_eq!(world.engine.lessons_for(&owner.tenant, None, "greeting").await.unwrap(), []);
     let still = world.taught(&owner, change("rude", "Greet people by name")).await;
-    assert_eq!((still.state, still.occurrences), (State::Retired, 3));
+    assert_eq!((still.state, still.occurrences), (LessonState::Retired, 3));
     for bad in [
-        LessonPatch { state: Some(State::Proposed), ..LessonPatch::default() },
+        LessonPatch { state: Some(LessonState::Proposed), ..LessonPatch::default() },
         LessonPatch { text: Some("  ".to_owned()), ..LessonPatch::default() },
         LessonPatch { text: Some("x y".repeat(200)), ..LessonPatch::default() },
     ] {

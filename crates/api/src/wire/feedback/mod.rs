@@ -32,5 +32,5 @@ words!(
 );
 words!(
     /// Whether a feedback session takes further messages.
-    FeedbackState = core_session::State { Open, Finalized } in "snake_case"
+    FeedbackState = core_session::FeedbackState { Open, Finalized } in "snake_case"
 );

@@ -68,7 +68,7 @@ impl From<FeedbackOpening> for FeedbackOpened {
     }
 }
 
-fn blocked(kind: sederunt_core::feedback::secret::Kind) -> String {
+fn blocked(kind: sederunt_core::feedback::secret::SecretKind) -> String {
     format!("it carries a secret ({}): leave that out; nothing was kept", kind.as_str())
 }
 
