@@ -1,4 +1,4 @@
-//! Query parameters, described once: a definition in [`params!`](crate::query::params) makes the struct, the reader that
+//! Query parameters, described once: a definition in `params!` makes the struct, the reader that
 //! fills it and its description in the API document.
 
 use std::marker::PhantomData;
