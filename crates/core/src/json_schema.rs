@@ -560,4 +560,17 @@ mod tests {
         prepare([&json]).await;
         assert!(CACHE.contains_key(&digest(&json)));
     }
+
+    #[test]
+    fn compiled_schemas_take_no_more_memory_than_the_bound() {
+        let heavy = |n: usize| patterns(limits::SCHEMA_PATTERNS_MAX, &format!("a{n}"));
+        let one = u64::from(build(&Json::of(&heavy(0)).unwrap()).bytes);
+        let fit = usize::try_from(limits::SCHEMA_CACHE_BYTES_MAX / one).unwrap();
+        for n in 0..=fit {
+            schema(&heavy(n)).unwrap();
+        }
+        CACHE.run_pending_tasks();
+        assert!(CACHE.weighted_size() > limits::SCHEMA_CACHE_BYTES_MAX - one, "{}", CACHE.weighted_size());
+        assert!(CACHE.weighted_size() <= limits::SCHEMA_CACHE_BYTES_MAX, "{}", CACHE.weighted_size());
+    }
 }

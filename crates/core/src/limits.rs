@@ -382,3 +382,6 @@ pub const RULE_VOICES: u64 = 2;
 pub const RULES_LISTED_MAX: usize = 50;
 /// How long a tenant without lessons is remembered as such before the store is asked again.
 pub const LESSONS_LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

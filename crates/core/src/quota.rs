@@ -126,6 +126,18 @@ pub struct Amount {
     pub bytes: u64,
 }
 
+impl std::ops::Add for Amount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            sessions: self.sessions.saturating_add(other.sessions),
+            runs: self.runs.saturating_add(other.runs),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
+
 /// What the sessions of each holder use, and those without one.
 pub type UseByHolder = Vec<(Option<UserId>, Amount)>;
 

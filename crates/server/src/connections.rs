@@ -501,4 +501,12 @@ mod tests {
             assert_eq!((caps.max, caps.per_address), (max, Some(per_address)), "{files}");
         }
     }
+
+    #[test]
+    fn no_more_connections_are_taken_than_the_bound_however_many_files_may_be_open() {
+        let enough = limits::CONNECTIONS_MAX.div_ceil(3) * 4;
+        assert_eq!(ConnectionCaps::for_files(enough).max, limits::CONNECTIONS_MAX);
+        assert_eq!(ConnectionCaps::for_files(usize::MAX).max, limits::CONNECTIONS_MAX);
+        assert_eq!(ConnectionCaps::for_files(enough - 4).max, limits::CONNECTIONS_MAX - 1);
+    }
 }

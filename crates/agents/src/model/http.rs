@@ -145,10 +145,10 @@ impl Endpoint {
         let retry_after = retry_after(response.headers(), Timestamp::now());
         let mut body = Vec::new();
         while let Ok(Ok(Some(chunk))) = timeout(self.idle, response.chunk()).await {
-            body.extend_from_slice(&chunk);
-            if body.len() > limits::REFUSAL_BYTES_MAX {
+            if body.len() + chunk.len() > limits::REFUSAL_BYTES_MAX {
                 break;
             }
+            body.extend_from_slice(&chunk);
         }
         match serde_json::from_slice::<Refusal>(&body) {
             Ok(refusal) => refusal.error.as_error(Some(status), retry_after),

@@ -230,4 +230,12 @@ mod tests {
             assert_eq!(wait.map(|wait| wait.as_millis()), expected, "{attempt} {asked:?} {roll}");
         }
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_with_all_its_attempts_ends_at_the_default_time() {
+        let began = Instant::now();
+        let (outcome, _) = ask(Policy::default(), vec![Answer::Hangs]).await;
+        assert_eq!(outcome, Err(Error::TimedOut(Wait::Total)));
+        assert_eq!(began.elapsed().as_secs(), limits::MODEL_TOTAL_MAX.as_secs());
+    }
 }

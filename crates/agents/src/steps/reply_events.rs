@@ -156,4 +156,14 @@ mod tests {
         let events = reply_events(1, &ModelReply { calls, bad_calls, ..reply(String::new()) }).unwrap();
         assert_eq!(events[0].metadata.as_ref().unwrap().value()["bad_arguments"], "no object");
     }
+
+    #[test]
+    fn a_text_one_byte_too_long_for_its_batch_is_cut_and_marked() {
+        let logged = |bytes: usize| said(&words(1, &reply("x".repeat(bytes))).unwrap());
+        // With its quotes.
+        let most = limits::REPLY_LOGGED_BYTES_MAX - 2;
+        assert_eq!(logged(most).len(), most);
+        let cut = logged(most + 1);
+        assert!(cut.ends_with(CUT) && cut.len() <= most, "{}", cut.len());
+    }
 }

@@ -74,3 +74,36 @@ fn is_the_holders(session: &Session, event: &Event) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sederunt_core::Timestamp;
+    use sederunt_core::event::EventType;
+    use sederunt_core::json::Json;
+
+    use super::*;
+
+    #[test]
+    fn one_look_back_reads_no_more_characters_than_the_bound_and_always_a_message() {
+        let said = |sequence: u64, chars: usize| Event {
+            session_id: SessionId::stored("s"),
+            sequence,
+            kind: EventType::known("user.message"),
+            content: Some(
+                Json::of(&serde_json::json!([{"type": "text", "text": "ä".repeat(chars)}])).unwrap(),
+            ),
+            metadata: None,
+            subthread_id: None,
+            external_event_id: None,
+            turn: None,
+            author: None,
+            at: Timestamp::default(),
+        };
+        let read = |first: usize, second: usize| {
+            oldest_within(&[said(1, first), said(2, second)], limits::LOOK_BACK_CHARS_MAX).len()
+        };
+        assert_eq!(read(1, limits::LOOK_BACK_CHARS_MAX - 1), 2);
+        assert_eq!(read(1, limits::LOOK_BACK_CHARS_MAX), 1);
+        assert_eq!(read(limits::LOOK_BACK_CHARS_MAX + 1, 1), 1, "a message that is too long is read alone");
+    }
+}

@@ -8,6 +8,7 @@ mod expiry;
 mod ground;
 mod http_tools;
 mod late;
+mod limits;
 mod mcp;
 mod models;
 mod realtime;

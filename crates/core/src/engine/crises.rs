@@ -140,4 +140,13 @@ mod tests {
             assert_eq!(held_until(text, now).ok().map(|at| at.to_string()).as_deref(), until, "{text}");
         }
     }
+
+    #[test]
+    fn a_hold_of_one_microsecond_too_long_is_refused() {
+        let now = Timestamp::parse("2026-11-16T08:00:00Z").unwrap();
+        let last = now.plus(limits::CRISIS_HELD_MAX);
+        assert_eq!(held_until(&last.to_string(), now).unwrap(), last);
+        let beyond = last.plus(std::time::Duration::from_micros(1));
+        assert!(held_until(&beyond.to_string(), now).is_err());
+    }
 }

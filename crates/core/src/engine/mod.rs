@@ -286,7 +286,7 @@ impl Engine {
         let milestones = std::mem::take(&mut change.milestones);
         let (made, freed) = quotas::foreseen(&change);
         if !made.is_empty() {
-            self.check_session_quota(&change).await?;
+            self.check_session_quota(&change.tenant, &made).await?;
         }
         let tenant = change.tenant.clone();
         let done = self.sessions.commit(change).await?;

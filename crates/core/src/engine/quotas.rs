@@ -151,31 +151,43 @@ impl Engine {
 
     /// Refuses an append of a caller whose byte quota is exhausted. Costs two look-ups where there is room.
     pub(super) async fn check_byte_quota(&self, actor: &Actor) -> Result<()> {
-        self.check_quota(&actor.tenant, actor.user.as_ref(), Amount { bytes: 1, ..Amount::default() }).await
+        let (none, more) = (Amount::default(), Amount { bytes: 1, ..Amount::default() });
+        self.check_quota(&actor.tenant, actor.user.as_ref(), none, more).await
     }
 
-    /// Refuses a change that would make more sessions or runs than the quotas allow.
-    pub(super) async fn check_session_quota(&self, change: &Change) -> Result<()> {
-        for part in &change.parts {
-            let PartTarget::New(new) = &part.on else { continue };
-            if new.details.memory_mode == MemoryMode::Incognito {
-                continue;
+    /// Refuses a change that would make more sessions or runs than the quotas allow. All that it makes count together.
+    pub(super) async fn check_session_quota(&self, tenant: &TenantId, made: &[MadeSession]) -> Result<()> {
+        let used = self.quotas.of(tenant);
+        if used.looked_at.lock().is_none() {
+            used.look(&*self.tenant, tenant).await?;
+        }
+        let mut by_holder: Vec<(Option<&UserId>, Amount)> = Vec::with_capacity(1);
+        for session in made {
+            let holder = session.holder.as_ref();
+            match by_holder.iter_mut().find(|(known, _)| *known == holder) {
+                Some((_, sum)) => *sum = *sum + session.amount(),
+                None => by_holder.push((holder, session.amount())),
             }
-            let used = self.quotas.of(&change.tenant);
-            if used.looked_at.lock().is_none() {
-                used.look(&*self.tenant, &change.tenant).await?;
-            }
-            let runs = u64::from(new.head.status == Status::Pending);
-            let more = Amount { sessions: 1, runs, bytes: 0 };
-            self.check_quota(&change.tenant, new.head.holder.as_ref(), more).await?;
+        }
+        let mut ahead = Amount::default();
+        for (holder, more) in by_holder {
+            self.check_quota(tenant, holder, ahead, more).await?;
+            ahead = ahead + more;
         }
         Ok(())
     }
 
-    async fn check_quota(&self, tenant: &TenantId, user: Option<&UserId>, more: Amount) -> Result<()> {
+    /// `ahead`: what the same change makes for other users.
+    async fn check_quota(
+        &self,
+        tenant: &TenantId,
+        user: Option<&UserId>,
+        ahead: Amount,
+        more: Amount,
+    ) -> Result<()> {
         let used = self.quotas.of(tenant);
         let limits = self.quotas.settings.of(tenant);
-        let exceeded = || limits.exceeded(used.total.amount(), used.of_user(user), more);
+        let exceeded = || limits.exceeded(used.total.amount() + ahead, used.of_user(user), more);
         if exceeded().is_none() {
             return Ok(());
         }
@@ -195,8 +207,7 @@ impl Engine {
     ) {
         let used = self.quotas.of(tenant);
         for session in made {
-            let runs = u64::from(session.is_run);
-            used.add(session.holder.as_ref(), Amount { sessions: 1, runs, bytes: 0 });
+            used.add(session.holder.as_ref(), session.amount());
         }
         for part in &done.parts {
             let bytes: usize = part
@@ -235,6 +246,12 @@ pub(super) struct MadeSession {
     is_run: bool,
 }
 
+impl MadeSession {
+    fn amount(&self) -> Amount {
+        Amount { sessions: 1, runs: u64::from(self.is_run), bytes: 0 }
+    }
+}
+
 /// The sessions that a change makes, and whether it frees anything.
 pub(super) fn foreseen(change: &Change) -> (Vec<MadeSession>, bool) {
     let mut made = Vec::new();
@@ -244,7 +261,7 @@ pub(super) fn foreseen(change: &Change) -> (Vec<MadeSession>, bool) {
             PartTarget::New(new) if new.details.memory_mode != MemoryMode::Incognito => {
                 made.push(MadeSession {
                     holder: new.head.holder.clone(),
-                    is_run: new.head.status == Status::Pending,
+                    is_run: !new.head.is_talk && new.head.status.is_live(),
                 })
             }
             PartTarget::New(_) => {}

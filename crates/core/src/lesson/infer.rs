@@ -577,4 +577,16 @@ mod tests {
             assert_eq!(found.as_ref().map(|one| (one.family, one.target.as_str())), expected, "{text}");
         }
     }
+
+    #[test]
+    fn a_lesson_that_is_one_character_too_long_is_cut_and_marked() {
+        let text = |chars: usize| {
+            let long = "x".repeat(chars);
+            let matter = matter(Signal::Down, words(None, None, Some(&long), None), &[]);
+            matter.draft(&long, Vec::new(), Vec::new()).body.text
+        };
+        assert_eq!(text(limits::LESSON_CHARS_MAX), "x".repeat(limits::LESSON_CHARS_MAX));
+        let cut = text(limits::LESSON_CHARS_MAX + 1);
+        assert_eq!((cut.chars().count(), cut.chars().last()), (limits::LESSON_CHARS_MAX, Some('…')));
+    }
 }

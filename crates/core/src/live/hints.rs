@@ -285,7 +285,7 @@ impl HintRouter {
                 self.audiences.remove(&hint.session);
             }
         }
-        if self.audiences.len() > limits::HINT_AUDIENCES_MAX {
+        if self.audiences.len() + news.len() > limits::HINT_AUDIENCES_MAX {
             self.audiences.clear();
         }
         for (_, hint) in news.iter().filter(|(_, hint)| !hint.deleted) {
@@ -532,5 +532,36 @@ mod tests {
             ScopedHintReader::new(channel, me(), None).1.is_some(),
             "and the next listener starts another"
         );
+    }
+
+    #[tokio::test]
+    async fn no_more_audiences_are_remembered_than_the_bound_and_none_for_longer_than_its_time() {
+        let channel = Arc::new(HintChannel::default());
+        let (_reader, router) = ScopedHintReader::new(channel.clone(), me(), None);
+        let mut router = router.unwrap();
+        let asked = std::cell::Cell::new(0);
+        let mut seen = 0;
+        while seen <= limits::HINT_AUDIENCES_MAX {
+            let next = (limits::HINT_AUDIENCES_MAX - seen).clamp(1, limits::HINT_RING_MAX);
+            for n in seen..seen + next {
+                channel.publish(hint(&format!("s{n}"), 1));
+            }
+            seen += next;
+            assert!(pass(&mut router, &asked).await);
+            if seen == limits::HINT_AUDIENCES_MAX {
+                assert_eq!(router.audiences.len(), seen, "as many as the bound are remembered");
+            }
+            assert!(
+                router.audiences.len() <= limits::HINT_AUDIENCES_MAX,
+                "{} after {seen}",
+                router.audiences.len()
+            );
+        }
+        assert_eq!((router.audiences.len(), asked.get()), (1, seen), "one more makes room");
+        let known = router.audiences.values_mut().next().unwrap();
+        known.1 = Instant::now().checked_sub(limits::HINT_AUDIENCE_KEPT).unwrap();
+        channel.publish(hint(&format!("s{}", seen - 1), 2));
+        pass(&mut router, &asked).await;
+        assert_eq!(asked.get(), seen + 1, "an old audience is asked for again");
     }
 }

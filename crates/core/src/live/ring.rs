@@ -397,4 +397,23 @@ mod tests {
         drop(second);
         assert_eq!(hub.audience(), (0, 0));
     }
+
+    #[test]
+    fn the_ring_holds_no_more_than_its_bytes_and_always_the_newest_frame() {
+        let of = |sequence: u64, bytes: usize| {
+            let content = Some(crate::json::Json::stored(format!("[{:?}]", "x".repeat(bytes - 4))));
+            Arc::new(Event { content, ..Event::clone(&event(sequence)) })
+        };
+        let half = limits::RING_BYTES_MAX / 2;
+        let held = |frames: [usize; 3]| {
+            let mut ring = EventRing { fresh: true, ..EventRing::default() };
+            for (sequence, bytes) in (1..).zip(frames) {
+                ring.push(&of(sequence, bytes));
+            }
+            (ring.frames.len(), ring.bytes)
+        };
+        assert_eq!(held([4, half - 4, half]), (3, limits::RING_BYTES_MAX));
+        assert_eq!(held([4, half - 4, half + 1]), (2, limits::RING_BYTES_MAX - 3));
+        assert_eq!(held([4, 4, limits::RING_BYTES_MAX + 1]), (1, limits::RING_BYTES_MAX + 1));
+    }
 }

@@ -303,4 +303,25 @@ mod tests {
         assert!(used.silent_since(NOW).is_empty());
         assert_eq!(used.silent_since(Timestamp::from_micros(1_000_001)).len(), 1);
     }
+
+    #[test]
+    fn one_byte_past_each_default_budget_is_refused() {
+        let defaults = PrivateLimits::default();
+        let mut used = PrivateUse::default();
+        let mut charge = |charges: &[Charge]| exceeded(used.charge(&defaults, &tenant(), charges, NOW));
+        let most = limits::INCOGNITO_SESSION_BYTES;
+        let per_user = limits::INCOGNITO_USER_BYTES / most;
+        let users = limits::INCOGNITO_TOTAL_BYTES / limits::INCOGNITO_USER_BYTES;
+        for user in 0..users {
+            for session in 0..per_user {
+                let (id, name) = (format!("{user}.{session}"), format!("user{user}"));
+                assert_eq!(charge(&[opens(&id, &name, most)]), None);
+                assert_eq!(charge(&[adds(&id, 1)]), Some("incognito.session_bytes"));
+            }
+            let one_more = opens(&format!("{user}.more"), &format!("user{user}"), 1);
+            assert_eq!(charge(&[one_more]), Some("incognito.user_bytes"));
+        }
+        assert_eq!(charge(&[opens("more", "other", 1)]), Some("incognito.total_bytes"));
+        assert_eq!(used.total(), limits::INCOGNITO_TOTAL_BYTES);
+    }
 }

@@ -148,6 +148,10 @@ pub fn block(peer: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use sederunt_core::{CredentialId, Role, limits};
+
     use super::*;
 
     #[test]
@@ -175,5 +179,31 @@ mod tests {
         for _ in 0..10 {
             assert!(counters.request(&Caller::local()).is_ok());
         }
+    }
+
+    #[test]
+    fn one_lead_past_the_burst_of_its_link_waits_for_its_share_of_an_hour() {
+        let counters = Counters::new(Rates::default());
+        let link = |credential: &str| {
+            let actor = Actor {
+                credential: CredentialId::stored(credential),
+                role: Role::Share,
+                ..(*Caller::local().actor).clone()
+            };
+            let mut caller = Caller::local();
+            caller.actor = Arc::new(actor);
+            caller
+        };
+        for n in 0..limits::LEADS_PER_LINK_BURST {
+            assert!(counters.lead(&link("a")).is_ok(), "{n}");
+        }
+        match counters.lead(&link("a")) {
+            Err(Error::RateLimited(wait)) => {
+                assert!(wait <= Duration::from_secs(3600) / limits::LEADS_PER_LINK_AND_HOUR, "{wait:?}");
+                assert!(wait > Duration::ZERO);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(counters.lead(&link("b")).is_ok(), "another link has its own");
     }
 }

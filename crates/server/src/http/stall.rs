@@ -138,6 +138,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
+    use sederunt_core::limits;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     use super::*;
@@ -233,5 +234,29 @@ mod tests {
             far.read_exact(&mut [0; 4]).await.unwrap();
             tokio::time::sleep(Duration::from_secs(10)).await;
         }
+    }
+
+    #[test]
+    fn a_reader_one_byte_below_the_default_rate_is_too_slow_after_the_default_window() {
+        let times = crate::config::StreamTimes::default();
+        let rule = DrainRule {
+            stall_max: times.stall_max,
+            window: times.drain_window,
+            bytes_per_second_min: times.drain_bytes_per_second_min,
+        };
+        let window = limits::STREAM_DRAIN_WINDOW;
+        let due = limits::STREAM_DRAIN_BYTES_PER_SECOND_MIN * usize::try_from(window.as_secs()).unwrap();
+        assert!(!rule.is_too_slow(window, due));
+        assert!(rule.is_too_slow(window, due - 1));
+        assert!(!rule.is_too_slow(window - Duration::from_millis(1), 0), "nobody is judged before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_nothing_is_cut_at_the_default_time() {
+        let (near, _far) = duplex(4);
+        let rule = DrainRule { stall_max: crate::config::StreamTimes::default().stall_max, ..RULE };
+        let began = Instant::now();
+        assert!(Patient::new(near, rule).write_all(b"more than fits").await.is_err());
+        assert_eq!(began.elapsed().as_secs(), limits::STREAM_STALL_MAX.as_secs());
     }
 }

@@ -22,6 +22,7 @@ mod feedback;
 mod hints;
 mod idempotency;
 mod keys;
+mod limits;
 mod local;
 mod logs;
 mod mcp;

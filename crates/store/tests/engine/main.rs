@@ -8,6 +8,7 @@ mod failures;
 mod fences;
 mod harness;
 mod incognito;
+mod limits;
 mod memory;
 mod merging;
 mod milestones;

@@ -32,9 +32,6 @@ pub use names::offered;
 /// The name in `_meta` under which a call carries its idempotency key. Sederunt's own MCP server reads it too.
 pub const IDEMPOTENCY_KEY: &str = "sederunt/idempotency_key";
 
-/// Characters of a tool's description; it is sent with every request.
-const DESCRIPTION_CHARS_MAX: usize = 2_000;
-
 /// A server as it is configured. Values may hold `${NAME}` for a secret.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -86,16 +83,14 @@ impl Server {
             Ok(listed) => listed,
             Err(error) => return Err(self.failure(&line, &error).await),
         };
-        if listed.len() > limits::MCP_TOOLS_MAX {
-            return Err(Error::Malformed { what: "too many tools" });
-        }
+        check_count(listed.len())?;
         let tool = |tool: rmcp::model::Tool| {
             let description = tool.description.as_deref().unwrap_or_default();
             let schema =
                 Json::of(&*tool.input_schema).map_err(|_| Error::Malformed { what: "a tool's schema" })?;
             let spec = ToolSpec {
                 name: offered(&self.name, &tool.name),
-                description: description.chars().take(DESCRIPTION_CHARS_MAX).collect(),
+                description: described(description),
                 schema,
             };
             Ok(Arc::new(McpTool { server: Arc::clone(self), name: tool.name.into_owned(), spec })
@@ -200,6 +195,19 @@ fn outcome(result: CallToolResult) -> Outcome {
     Outcome::Done { content, is_error, cut: false }
 }
 
+/// Refuses a server that brings more tools than a model is offered.
+fn check_count(tools: usize) -> Result<(), Error> {
+    match tools > limits::MCP_TOOLS_MAX {
+        true => Err(Error::Malformed { what: "too many tools" }),
+        false => Ok(()),
+    }
+}
+
+/// A tool's description as the model is given it; it is sent with every request.
+fn described(description: &str) -> String {
+    description.chars().take(sederunt_core::limits::DESCRIPTION_CHARS_MAX).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -228,6 +236,16 @@ mod tests {
         ];
         for (result, expected) in cases {
             assert_eq!(outcome(serde_json::from_value(result.clone()).unwrap()), expected, "{result}");
+        }
+    }
+
+    #[test]
+    fn one_tool_too_many_is_refused_and_a_long_description_is_cut() {
+        assert!(check_count(limits::MCP_TOOLS_MAX).is_ok());
+        assert!(matches!(check_count(limits::MCP_TOOLS_MAX + 1), Err(Error::Malformed { .. })));
+        let most = sederunt_core::limits::DESCRIPTION_CHARS_MAX;
+        for chars in [most, most + 1] {
+            assert_eq!(described(&"ä".repeat(chars)), "ä".repeat(most));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sederunt_agents::limits;
 use sederunt_agents::model::{BadCall, Delta, DeltaSink, Model, Request, StopReason, ToolCall};
 use sederunt_core::definitions::{Agent, Task};
 use sederunt_core::json::Json;
@@ -150,8 +151,11 @@ async fn arguments_that_cannot_be_read_are_told_to_the_model_a_few_times_and_the
         let told = "tool_call(send) tool_result(send: bad_arguments)";
         let expected = match learns {
             true => format!("{told} message(I see.)"),
-            // The fourth in a row is not answered.
-            false => format!("{told} {told} {told} tool_call(send) error(model_bad_arguments)"),
+            // One more in a row is not answered.
+            false => {
+                let told = format!("{told} ").repeat(limits::BAD_ARGUMENTS_MAX as usize);
+                format!("{told}tool_call(send) error(model_bad_arguments)")
+            }
         };
         assert_eq!(story, expected);
     }

@@ -2,4 +2,4 @@
 
 mod calls;
 mod leave;
-mod world;
+pub mod world;

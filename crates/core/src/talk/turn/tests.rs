@@ -388,3 +388,28 @@ fn a_summary_uses_the_persons_calm_messages_and_their_answers_alone() {
     open.owner = Owner::stored("session:s");
     assert_eq!(used(&open), [1, 2, 3], "the memory of a conversation holds what all of its people say");
 }
+
+#[test]
+fn a_sitting_notes_the_newest_messages_with_a_crisis_and_no_more_than_the_bound() {
+    let mut talk = sat(1);
+    let noted = |talk: &Talk| talk.sitting.as_ref().unwrap().crisis_turns.clone();
+    let most = limits::CRISIS_TURNS_NOTED_MAX as u64;
+    for turn in 0..=most {
+        let outcome = TurnOutcome {
+            kind: TurnOutcomeKind::Answered,
+            events: Vec::new(),
+            change: StateFields::default(),
+            buffer: Buffer::default(),
+            crisis: 1,
+            records: Vec::new(),
+            usage: None,
+        };
+        let mut session = running(1);
+        session.head.turn = Some(Turn { sequence: turn, answered: false });
+        talk = finish(&session, &talk, outcome).unwrap().talk;
+        if turn + 1 == most {
+            assert_eq!(noted(&talk), (0..most).collect::<Vec<_>>());
+        }
+    }
+    assert_eq!(noted(&talk), (1..=most).collect::<Vec<_>>(), "the oldest makes room");
+}

@@ -162,20 +162,22 @@ mod tests {
 
     use super::*;
 
+    fn job(n: usize) -> AppendJob {
+        let (done, _) = oneshot::channel();
+        AppendJob {
+            tk: 1,
+            tenant: TenantId::stored("t"),
+            session: SessionId::stored(format!("s{n}")),
+            guard: Guard::default(),
+            write: Write::Append(Vec::new()),
+            key: None,
+            done,
+        }
+    }
+
     fn put(queues: &AppendQueues, count: usize) {
         for n in 0..count {
-            let (done, _) = oneshot::channel();
-            let (tenant, session) = (TenantId::stored("t"), SessionId::stored(format!("s{n}")));
-            let job = AppendJob {
-                tk: 1,
-                tenant,
-                session,
-                guard: Guard::default(),
-                write: Write::Append(Vec::new()),
-                key: None,
-                done,
-            };
-            queues.put(job).unwrap();
+            queues.put(job(n)).unwrap();
         }
     }
 
@@ -210,5 +212,21 @@ mod tests {
         assert_eq!(queues.take(0).await.map(|jobs| jobs.len()), Some(2));
         assert!(queues.take(0).await.is_none());
         assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn one_append_past_the_queue_is_refused_and_one_batch_takes_no_more_than_a_group() {
+        let queues = queues();
+        put(&queues, limits::WRITE_QUEUE_MAX);
+        match queues.put(job(0)) {
+            Err(Refusal::Rejected(error)) => assert_eq!(error.code(), "unavailable"),
+            other => panic!("{other:?}"),
+        }
+        let batch = queues.take(0).await.unwrap();
+        assert_eq!(batch.len(), limits::GROUP_MAX);
+        assert!(queues.put(job(0)).is_err(), "a batch on its way still counts");
+        queues.finish(batch.into_iter().map(|job| (job.tk, job.session)).collect());
+        put(&queues, limits::GROUP_MAX);
+        assert!(queues.put(job(0)).is_err());
     }
 }
