@@ -110,7 +110,7 @@ approve nothing
 deny nothing
 deny @question --reason no
 sessions ls
-sessions ls --all --limit 1
+sessions ls --all --limit 50
 sessions ls --type agent --status pending
 sessions ls --group live --parents-only
 sessions ls --user ada --metadata k=v
@@ -228,9 +228,31 @@ fn all_said(world: &World) -> Vec<(Said, Option<Said>)> {
         let plain = run(world, &words);
         let once = words.iter().any(|word| word == "--json") || plain.0 == 0 && !reads(&words);
         let coded = (!once).then(|| run(world, &[&words[..], &["--json".to_owned()]].concat()));
+        if line.starts_with("sessions ls") {
+            return (in_any_order(plain), coded.map(in_any_order));
+        }
         (plain, coded)
     };
     commands().map(both).collect()
+}
+
+/// A list of sessions in an order of its own: sessions are listed by the minute of their last activity, and one of the two
+/// runs may see the next minute begin earlier than the other.
+fn in_any_order((status, out, complaint): Said) -> Said {
+    let sorted = match serde_json::from_str::<Value>(&out) {
+        Ok(mut page) => {
+            if let Some(items) = page["items"].as_array_mut() {
+                items.sort_by_key(|item| item["title"].to_string());
+            }
+            page.to_string()
+        }
+        Err(_) => {
+            let mut lines: Vec<&str> = out.lines().collect();
+            lines.sort_unstable();
+            lines.join("\n")
+        }
+    };
+    (status, sorted, complaint)
 }
 
 fn reads(words: &[String]) -> bool {
