@@ -234,7 +234,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_with_all_its_attempts_ends_at_the_default_time() {
         let began = Instant::now();
-        let (outcome, _) = ask(Policy::default(), vec![Answer::Hangs]).await;
+        let (outcome, _) = ask(RetryPolicy::default(), vec![MoodyAnswer::Hangs]).await;
         assert_eq!(outcome, Err(Error::TimedOut(Wait::Total)));
         assert_eq!(began.elapsed().as_secs(), limits::MODEL_TOTAL_MAX.as_secs());
     }

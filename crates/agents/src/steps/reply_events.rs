@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_text_one_byte_too_long_for_its_batch_is_cut_and_marked() {
-        let logged = |bytes: usize| said(&words(1, &reply("x".repeat(bytes))).unwrap());
+        let logged = |bytes: usize| said(&reply_events(1, &reply("x".repeat(bytes))).unwrap());
         // With its quotes.
         let most = limits::REPLY_LOGGED_BYTES_MAX - 2;
         assert_eq!(logged(most).len(), most);

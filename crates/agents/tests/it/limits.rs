@@ -6,10 +6,8 @@ use sederunt_agents::executor::kit::Means;
 use sederunt_agents::limits;
 use sederunt_agents::model::embed::Embedder;
 use sederunt_agents::model::realtime::Realtime;
-use sederunt_agents::model::retry::Policy;
+use sederunt_agents::model::retry::RetryPolicy;
 use sederunt_agents::model::{Error, Settings};
-use sederunt_core::memory::ProfileRule;
-use sederunt_core::memory::recall::RecalledMemories;
 use sederunt_core::talk::turn::OnBusy;
 use serde_json::{Value, json};
 
@@ -18,28 +16,10 @@ use crate::wire::{Answer, Server, ok};
 
 #[test]
 fn a_provider_that_asks_for_a_longer_wait_than_the_bound_is_not_asked_again() {
-    let policy = Policy::default();
+    let policy = RetryPolicy::default();
     let asked = limits::RETRY_AFTER_MAX;
     assert_eq!(policy.wait(1, Some(asked), 1.0), Some(asked));
     assert_eq!(policy.wait(1, Some(asked + Duration::from_nanos(1)), 1.0), None);
-}
-
-#[test]
-fn a_spoken_conversation_is_given_whole_lines_of_memory_up_to_the_bound() {
-    let rule = |chars: usize| ProfileRule {
-        id: "1".to_owned(),
-        text: "x".repeat(chars),
-        confidence: 1.0,
-        quotes: Vec::new(),
-        sources: Vec::new(),
-    };
-    let text = |last: usize| {
-        let rules = vec![rule(600), rule(600), rule(last)];
-        RecalledMemories { rules, ..RecalledMemories::default() }.text(limits::VOICE_MEMORY_CHARS_MAX)
-    };
-    let spare = limits::VOICE_MEMORY_CHARS_MAX - text(1).chars().count() + 1;
-    assert_eq!(text(spare).chars().count(), limits::VOICE_MEMORY_CHARS_MAX);
-    assert!(!text(spare + 1).contains(&"x".repeat(spare)), "a line that does not fit is left out");
 }
 
 /// A body of exactly this many bytes: spaces, and the JSON.

@@ -435,3 +435,21 @@ fn one_voice_too_few_makes_no_rule() {
     assert!(said(names.len()));
     assert!(!said(names.len() - 1));
 }
+
+#[test]
+fn a_spoken_conversation_is_given_whole_lines_of_memory_up_to_the_bound() {
+    let rule = |chars: usize| ProfileRule {
+        id: "1".to_owned(),
+        text: "x".repeat(chars),
+        confidence: 1.0,
+        quotes: Vec::new(),
+        sources: Vec::new(),
+    };
+    let text = |last: usize| {
+        let rules = vec![rule(600), rule(600), rule(last)];
+        RecalledMemories { rules, ..RecalledMemories::default() }.text(limits::VOICE_MEMORY_CHARS_MAX)
+    };
+    let spare = limits::VOICE_MEMORY_CHARS_MAX - text(1).chars().count() + 1;
+    assert_eq!(text(spare).chars().count(), limits::VOICE_MEMORY_CHARS_MAX);
+    assert!(!text(spare + 1).contains(&"x".repeat(spare)), "a line that does not fit is left out");
+}

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::house::{Ground, House, on_every_store, on_store, within};
+use crate::server::{StoreKind, TestServer, on_every_store, on_store, within};
 
 on_every_store!(
     a_list_is_filtered_by_as_many_keys_of_metadata_as_the_bound,
@@ -15,9 +15,9 @@ on_every_store!(
 );
 on_store!(unread_in_memory, Memory: what_is_left_of_a_refused_body_is_read_up_to_the_bound);
 
-async fn a_list_is_filtered_by_as_many_keys_of_metadata_as_the_bound(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let owner = house.key(Role::Owner, "").await;
+async fn a_list_is_filtered_by_as_many_keys_of_metadata_as_the_bound(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "").await;
     let list = |keys: usize| {
         let filters: Vec<String> = (0..keys).map(|n| format!("metadata.k{n}=1")).collect();
         format!("/api/sessions?{}", filters.join("&"))
@@ -27,9 +27,9 @@ async fn a_list_is_filtered_by_as_many_keys_of_metadata_as_the_bound(ground: Gro
     assert_eq!(refused.body["error"]["field"], "metadata");
 }
 
-async fn links_and_cookies_live_as_long_as_they_say(ground: Ground) {
-    let house = House::keyed(ground).await;
-    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
+async fn links_and_cookies_live_as_long_as_they_say(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
     owner.post("/api/users", json!({"id": "ada", "role": "member"})).await.expect(201);
     owner.session(json!({"session_type": "agent", "status": "pending"})).await;
     let claims = worker.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
@@ -50,21 +50,21 @@ async fn links_and_cookies_live_as_long_as_they_say(ground: Ground) {
 
     let open = publish("none").await;
     let token = open.body["url"].as_str().unwrap().split_once("?share=").unwrap().1.to_owned();
-    let stranger = house.anyone().with("x-share-token", &token);
+    let stranger = server.anyone().with("x-share-token", &token);
     let path = format!("/api/views/{}/submit-interaction", open.id());
     let taken = stranger.post(&path, json!({"values": {"why": "so"}})).await.expect(200);
     let cookie = taken.headers["set-cookie"].to_str().unwrap();
     assert!(cookie.contains(&format!("; Max-Age={};", limits::CLEARANCE_LIFE.as_secs())), "{cookie}");
 }
 
-async fn what_is_left_of_a_refused_body_is_read_up_to_the_bound(ground: Ground) {
-    let house = House::keyed(ground).await;
+async fn what_is_left_of_a_refused_body_is_read_up_to_the_bound(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
     for (length, is_read) in
         [(limits::UNREAD_BODY_LINGER_BYTES_MAX, true), (limits::UNREAD_BODY_LINGER_BYTES_MAX + 1, false)]
     {
-        let mut line = TcpStream::connect(house.address).await.unwrap();
+        let mut line = TcpStream::connect(server.address).await.unwrap();
         let head =
-            format!("POST /nope HTTP/1.1\r\nHost: {}\r\nContent-Length: {length}\r\n\r\n", house.address);
+            format!("POST /nope HTTP/1.1\r\nHost: {}\r\nContent-Length: {length}\r\n\r\n", server.address);
         line.write_all(head.as_bytes()).await.unwrap();
         let mut answer = [0; 12];
         within(line.read_exact(&mut answer)).await.unwrap();

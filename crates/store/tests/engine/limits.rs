@@ -21,9 +21,9 @@ use sederunt_core::store::{Change, FeedbackDue, Record, Store};
 use sederunt_core::{Error, Result, Role, SessionId, Timestamp, UserId, limits};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
+use crate::harness::{World, key, says, wish};
 use crate::on_both_stores;
 use crate::tasks::{complete, define_task, take, trigger};
-use crate::world::{World, key, says, wish};
 
 on_both_stores!(
     a_sweep_settles_one_more_than_it_reads_at_a_time,
@@ -51,7 +51,7 @@ async fn a_sweep_settles_one_more_than_it_reads_at_a_time(world: &World) {
         world.pending(&format!("s{n}")).await;
     }
     world.clock.advance(limits::WAITING_DEADLINE + MARGIN);
-    let due = world.engine.session_store().due(Timestamp::default(), limits::SWEEP_ROWS_MAX).await.unwrap();
+    let due = world.store.due(Timestamp::default(), limits::SWEEP_ROWS_MAX).await.unwrap();
     assert_eq!(due.len(), limits::SWEEP_ROWS_MAX, "a read is bounded");
     let swept = world.engine.sweep().await.unwrap();
     assert_eq!(swept.overdue, limits::SWEEP_ROWS_MAX + 1, "and a full one is followed by another");
@@ -105,7 +105,7 @@ async fn a_run_counts_with_all_its_steps(world: &World) {
             {"key":"a","agent_slug":"eliza"},{"key":"b","agent_slug":"eliza"},{"key":"c","agent_slug":"eliza"}]}"#,
     )
     .await;
-    let made = world.engine.tenant_store().usage(&world.tenant).await.unwrap();
+    let made = world.store.usage(&world.tenant).await.unwrap();
     assert_eq!(made, [], "nothing is there yet");
     let most = |sessions: u64, runs: u64| {
         let tenant = Amount { sessions, runs, bytes: u64::MAX };
@@ -121,11 +121,11 @@ async fn a_run_counts_with_all_its_steps(world: &World) {
             Err(Error::QuotaExceeded { quota: named, .. }) => assert_eq!(named.name(), quota),
             other => panic!("{quota}: {other:?}"),
         }
-        let made = world.engine.tenant_store().usage(&world.tenant).await.unwrap();
+        let made = world.store.usage(&world.tenant).await.unwrap();
         assert_eq!(made, [], "what is refused makes nothing");
     }
     most(all, runs).trigger(&world.owner(), "g", None, None).await.unwrap();
-    let made = world.engine.tenant_store().usage(&world.tenant).await.unwrap();
+    let made = world.store.usage(&world.tenant).await.unwrap();
     assert_eq!(
         made.iter().map(|(_, amount)| (amount.sessions, amount.runs)).collect::<Vec<_>>(),
         [(all, runs)]
@@ -195,7 +195,7 @@ async fn a_search_returns_no_more_memories_of_a_kind_than_the_bound(world: &Worl
             dormant_at: None,
         })));
     }
-    world.engine.session_store().commit(change).await.unwrap();
+    world.store.commit(change).await.unwrap();
     let found = world.engine.search_memories(&ann, "green tea").await.unwrap();
     assert_eq!(found.len(), limits::FOUND_MEMORIES_MAX);
 }
@@ -272,7 +272,7 @@ async fn a_lesson_one_character_too_long_is_refused(world: &World) {
 }
 
 async fn ratings_and_crises_are_purged_after_their_retention(world: &World) {
-    let now = world.engine.tenant_store().now().await.unwrap();
+    let now = world.store.now().await.unwrap();
     let rating = Rating {
         id: uuid::Uuid::from_u128(1),
         session_id_opaque: OpaqueId::stored("o"),
@@ -296,7 +296,7 @@ async fn ratings_and_crises_are_purged_after_their_retention(world: &World) {
     let change = Change::new(world.tenant.clone())
         .record(Record::AddRating(Box::new(rating)))
         .record(Record::AddCrisis(Box::new(crisis)));
-    world.engine.session_store().commit(change).await.unwrap();
+    world.store.commit(change).await.unwrap();
     let purgeable = async || {
         let found = world.engine.purgeable_records(None, None).await.unwrap();
         (found.ratings, found.crises)
@@ -323,8 +323,9 @@ async fn an_incognito_session_is_deleted_after_its_silence_and_not_before() {
         let options = SqliteOptions { place: Place::Memory, clock: time.clone(), hub: heard.clone() };
         Ok(SqliteStore::open(options)?)
     };
-    let engine = Engine::new(open().unwrap(), hub, Settings::default()).with_private(open);
-    let world = World::over(engine, clock, None).await;
+    let store = open().unwrap();
+    let engine = Engine::new(store.clone(), hub, Settings::default()).with_private(open);
+    let world = World::over(engine, store, clock, None).await;
     let incognito = OpenSession { memory_mode: Some(MemoryMode::Incognito), ..wish("s", SessionType::Mixed) };
     world.open(&world.owner(), incognito).await;
     world.clock.advance(limits::INCOGNITO_IDLE_AFTER - Duration::from_secs(600));
