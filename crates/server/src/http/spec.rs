@@ -178,7 +178,7 @@ const SHARED: [SharedRefusal; 12] = [
     },
     SharedRefusal {
         status: 503,
-        description: "The store or a provider cannot be reached; nothing was written; try again: `unavailable`",
+        description: "The store or a provider cannot answer; whether a write took effect may be unknown; try again, with an `Idempotency-Key`: `unavailable`",
         header: Some(RETRY_AFTER),
         met_by: |met| !met.is_open() || met.path == "/readyz",
     },
