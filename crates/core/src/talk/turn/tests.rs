@@ -401,7 +401,7 @@ fn a_sitting_notes_the_newest_messages_with_a_crisis_and_no_more_than_the_bound(
             change: StateFields::default(),
             buffer: Buffer::default(),
             crisis: 1,
-            records: Vec::new(),
+            records: TurnRecords::default(),
             usage: None,
         };
         let mut session = running(1);
