@@ -1,4 +1,5 @@
-//! The sizes and times of this crate, each with its name and reason.
+//! The sizes and times of this crate, each with its name and reason. A test goes to each limit of what others may send, and
+//! one past it; `crates/sederunt/tests/limits.rs` holds that, and lists what only tunes the server.
 
 use std::time::Duration;
 

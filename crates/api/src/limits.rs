@@ -1,5 +1,5 @@
 //! Limits that the API sets itself. Those of the product are in `sederunt_core::limits`; the API document repeats both as
-//! literals, and a test of the server compares every one of them.
+//! literals, and a test of the server compares every one of them. A test goes to each, and one past it.
 
 use sederunt_core::limits::{NAME_CHARS_MAX, TAG_CHARS_MAX, TAGS_MAX};
 

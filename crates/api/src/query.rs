@@ -80,12 +80,6 @@ impl QueryPairs {
         }
     }
 
-    /// Takes a list of words with commas in between.
-    pub fn words(&mut self, names: &[&'static str]) -> Result<Vec<String>, Error> {
-        let text = self.text(names)?.unwrap_or_default();
-        Ok(text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect())
-    }
-
     /// Takes everything under a prefix, such as `metadata.`.
     pub fn under(&mut self, prefix: &str) -> Result<Vec<(String, String)>, Error> {
         let mut taken: Vec<(String, String)> = Vec::new();

@@ -1,5 +1,6 @@
-//! The bounds of queues, pages, payloads and times, each with its name and the reason for its size. A new bound
-//! comes with a test that goes one past it.
+//! The bounds of queues, pages, payloads and times, each with its name and the reason for its size. A test goes
+//! to each limit of what others may send, keep or hold open, and one past it. Periods, defaults and sizes of the server's own
+//! work that no test names stand in a table, with the reason, in `crates/sederunt/tests/limits.rs`.
 
 use std::time::Duration;
 

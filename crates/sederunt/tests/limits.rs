@@ -34,7 +34,6 @@ const TUNING: &[(&str, &str)] = &[
     ("AGENTS_KEPT", "the age of a copy"),
     ("REFERENCED_GRAIN", "the period of a write"),
     // How much the server's own work takes at a time.
-    ("KEEP_ROWS_MAX", "rows of a round, which is followed by another"),
     ("EMBED_TEXTS_MAX", "texts of a call, which is followed by another"),
     ("LOG_EVENTS_READ", "events that a run reads back"),
     ("SITTING_MESSAGES_MAX", "messages that a summary reads"),
@@ -43,10 +42,12 @@ const TUNING: &[(&str, &str)] = &[
     ("KNOWN_LIKE_MAX", "memories that are compared"),
     ("LESSON_RIVALS_MAX", "lessons that are compared"),
     ("DECIDE_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
-    ("SHELVES_BYTES_MAX", "the size of a cache"),
+    ("VECTOR_CACHE_BYTES_MAX", "the size of a cache"),
     // Defaults that a configuration or an agent replaces.
     ("CONTEXT_TOKENS_DEFAULT", "a default; the fitting of a context is tested with smaller ones"),
-    ("LIKENESS_MIN", "a default"),
+    ("SIMILARITY_MIN", "a default"),
+    ("THREADS_DEFAULT", "a default; the largest page is tested"),
+    ("ENTITY_SESSIONS_DEFAULT", "a default; the largest page is tested"),
 ];
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::marker::PhantomData;
 
+use sederunt_core::ids::check_text;
 use sederunt_core::session::query::ListCursor;
 use sederunt_core::{Error, SessionId, limits};
 use serde::de::DeserializeOwned;
@@ -108,7 +109,7 @@ pub fn describe<T>(name: &str, text: &[&str], parameter: &impl Parameter<Value =
         .build()
 }
 
-/// A text. Its bounds are described here and checked by the core, which knows what the text names.
+/// A text. Its length is checked here; what it names is checked by the core.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Text {
     chars_min: Option<usize>,
@@ -158,6 +159,15 @@ impl Text {
         TextList(self)
     }
 
+    /// Takes the text, unless it is longer than the API document says.
+    fn take(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Option<String>, Error> {
+        let found = pairs.text(names)?;
+        if let (Some(text), Some(chars_max)) = (&found, self.chars_max) {
+            check_text(names[0], text, chars_max)?;
+        }
+        Ok(found)
+    }
+
     fn object(&self) -> Object {
         ObjectBuilder::new()
             .schema_type(Type::String)
@@ -172,7 +182,7 @@ impl Parameter for Text {
     type Value = Option<String>;
 
     fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
-        pairs.text(names)
+        self.take(names, pairs)
     }
 
     fn schema(&self) -> RefOr<Schema> {
@@ -192,7 +202,7 @@ impl Parameter for RequiredText {
     type Value = String;
 
     fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
-        pairs.text(names)?.ok_or_else(|| Error::invalid(names[0], "is required"))
+        self.0.take(names, pairs)?.ok_or_else(|| Error::invalid(names[0], "is required"))
     }
 
     fn schema(&self) -> RefOr<Schema> {
@@ -220,7 +230,10 @@ impl<T> Parameter for Parsed<T> {
     type Value = Option<T>;
 
     fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
-        pairs.parsed(names, self.rule, self.parse)
+        match self.text.take(names, pairs)? {
+            None => Ok(None),
+            Some(text) => (self.parse)(&text).map(Some).ok_or_else(|| Error::invalid(names[0], self.rule)),
+        }
     }
 
     fn schema(&self) -> RefOr<Schema> {
@@ -240,7 +253,8 @@ impl Parameter for TextList {
     type Value = Vec<String>;
 
     fn read(&self, names: &[&'static str], pairs: &mut QueryPairs) -> Result<Self::Value, Error> {
-        pairs.words(names)
+        let text = self.0.take(names, pairs)?.unwrap_or_default();
+        Ok(text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect())
     }
 
     fn schema(&self) -> RefOr<Schema> {

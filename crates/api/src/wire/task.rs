@@ -153,3 +153,20 @@ impl EntitySessionsQuery {
         Ok(self.parents_only.or(self.include_children.map(|with| !with)).unwrap_or(false))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_larger_page_of_sessions_than_the_bound_is_cut_to_it() {
+        let rows = |limit: usize| {
+            let limit = limit as u64;
+            EntitySessionsQuery { parents_only: None, include_children: None, limit, after: None }.rows()
+        };
+        assert_eq!(rows(ENTITY_SESSIONS_MAX - 1).unwrap(), ENTITY_SESSIONS_MAX - 1);
+        assert_eq!(rows(ENTITY_SESSIONS_MAX).unwrap(), ENTITY_SESSIONS_MAX);
+        assert_eq!(rows(ENTITY_SESSIONS_MAX + 1).unwrap(), ENTITY_SESSIONS_MAX);
+        assert!(rows(0).is_err());
+    }
+}

@@ -414,6 +414,11 @@ fn feedback_one_past_a_bound_is_refused_and_of_its_history_the_newest_is_kept() 
             judge(Capture { rubric: (0..n).map(score).collect(), ..wish() }).map(drop)
         }),
     ]);
+    let (worst, best) = (f64::from(*limits::RUBRIC_SCORES.start()), f64::from(*limits::RUBRIC_SCORES.end()));
+    for (mark, fits) in [(worst - 0.1, false), (worst, true), (best, true), (best + 0.1, false)] {
+        let judged = judge(Capture { rubric: vec![Score { score: mark, ..score(0) }], ..wish() });
+        assert_eq!(judged.is_ok(), fits, "{mark}");
+    }
     for count in [limits::FEEDBACK_HISTORY_KEPT, limits::FEEDBACK_HISTORY_KEPT + 1] {
         let CaptureJudgement::Accepted(body) =
             judge(Capture { history: history(count), ..wish() }).unwrap().1

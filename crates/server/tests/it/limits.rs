@@ -1,5 +1,7 @@
 //! Limits that only a request meets: each is reached exactly, and then gone past by one.
 
+use reqwest::Method;
+use sederunt_api::limits as api_limits;
 use sederunt_core::access::Role;
 use sederunt_core::clock::{Clock as _, SystemClock};
 use sederunt_core::{Timestamp, limits};
@@ -11,7 +13,8 @@ use crate::server::{StoreKind, TestServer, on_every_store, on_store, within};
 
 on_every_store!(
     a_list_is_filtered_by_as_many_keys_of_metadata_as_the_bound,
-    links_and_cookies_live_as_long_as_they_say
+    links_and_cookies_live_as_long_as_they_say,
+    what_a_request_names_is_taken_at_its_bound_and_refused_one_past_it,
 );
 on_store!(unread_in_memory, Memory: what_is_left_of_a_refused_body_is_read_up_to_the_bound);
 
@@ -71,5 +74,63 @@ async fn what_is_left_of_a_refused_body_is_read_up_to_the_bound(store_kind: Stor
         assert_eq!(&answer, b"HTTP/1.1 404");
         let written = within(line.write_all(&vec![b' '; length])).await;
         assert_eq!(written.is_ok(), is_read, "{length}: {written:?}");
+    }
+}
+
+async fn what_a_request_names_is_taken_at_its_bound_and_refused_one_past_it(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, operator) = (server.key(Role::Owner, "").await, server.operator());
+    let session = owner.session(json!({"session_type": "mixed"})).await;
+    let share = format!("/api/sessions/{session}/share");
+    let (key, links) = (api_limits::KEY_LIFE_S_MAX, limits::SHARE_LIFE_MAX.as_secs());
+    let days = api_limits::PURGE_DAYS_MAX;
+    let turn = |chars: usize| json!({"thread_id": "v", "user_text": "Hello", "assistant_text": "I see.", "external_id": "x".repeat(chars)});
+    let id = api_limits::VOICE_TURN_ID_CHARS_MAX;
+    let me = server.key(Role::Member, "ann").await;
+    for (who, path, fits, exceeds, field) in [
+        (
+            &owner,
+            "/api/keys",
+            json!({"role": "owner", "expires_in": key}),
+            json!({"role": "owner", "expires_in": key + 1}),
+            "expires_in",
+        ),
+        (
+            &owner,
+            &*share,
+            json!({"access": "read", "expires_in": links}),
+            json!({"access": "read", "expires_in": links + 1}),
+            "expires_in",
+        ),
+        (
+            &operator,
+            "/api/purge",
+            json!({"preview": true, "crisis_days": days}),
+            json!({"preview": true, "crisis_days": days + 1}),
+            "crisis_days",
+        ),
+        (
+            &operator,
+            "/api/purge",
+            json!({"preview": true, "ratings_days": days}),
+            json!({"preview": true, "ratings_days": days + 1}),
+            "ratings_days",
+        ),
+        (&me, "/api/voice/turn", turn(id), turn(id + 1), "external_id"),
+    ] {
+        let taken = who.post(path, fits).await;
+        assert!(taken.status.is_success(), "{path} {field}: {}", taken.text);
+        let refused = who.post(path, exceeds).await.refused(422, "invalid");
+        assert_eq!(refused.body["error"]["field"], field, "{path}");
+    }
+    for (path, most, field) in [
+        ("/api/audit?cursor=", api_limits::ROW_CURSOR_CHARS_MAX, "cursor"),
+        ("/api/stream?cursor=", api_limits::HINT_CURSOR_CHARS_MAX, "cursor"),
+        ("/api/lessons?tags=", api_limits::TAG_FILTER_CHARS_MAX, "tags"),
+    ] {
+        let at = |chars: usize| format!("{path}{}", "0".repeat(chars));
+        assert_eq!(owner.status_of(Method::GET, &at(most)).await.status, 200, "{path}");
+        let refused = owner.get(&at(most + 1)).await.refused(422, "invalid");
+        assert_eq!(refused.body["error"]["field"], field, "{path}");
     }
 }
