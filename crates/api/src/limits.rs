@@ -1,7 +1,7 @@
 //! Limits that the API sets itself. Those of the product are in `sederunt_core::limits`; the API document repeats both as
 //! literals, and a test of the server compares every one of them. A test goes to each, and one past it.
 
-use sederunt_core::limits::{NAME_CHARS_MAX, TAG_CHARS_MAX, TAGS_MAX};
+use sederunt_core::limits::{TAG_CHARS_MAX, TAGS_MAX};
 
 /// A caller's name for its request, which is logged and returned.
 pub const REQUEST_ID_CHARS_MAX: usize = 128;
@@ -21,5 +21,3 @@ pub const TAG_FILTER_CHARS_MAX: usize = TAGS_MAX * (TAG_CHARS_MAX + 10);
 pub const ROW_CURSOR_CHARS_MAX: usize = 20;
 /// The cursor of a stream of hints.
 pub const HINT_CURSOR_CHARS_MAX: usize = 100;
-/// The id of a spoken turn: its two events are named by it and by who spoke.
-pub const VOICE_TURN_ID_CHARS_MAX: usize = NAME_CHARS_MAX - ":assistant".len();

@@ -40,6 +40,8 @@ pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const PAGE_SCAN_MAX: usize = 10_000;
 /// Session ids, user ids, slugs, titles and other names, in characters.
 pub const NAME_CHARS_MAX: usize = 200;
+/// The id of a spoken turn: its two events are named by it and by who spoke.
+pub const VOICE_TURN_ID_CHARS_MAX: usize = NAME_CHARS_MAX - ":assistant".len();
 /// A description, in characters.
 pub const DESCRIPTION_CHARS_MAX: usize = 2_000;
 /// The description that is taken from the first text when the caller wrote none.

@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sederunt_core::access::{Actor, Verb};
 use sederunt_core::engine::{RecordedTurn, SpokenTurn};
 use sederunt_core::event::{EventType, NewEvent};
-use sederunt_core::ids::{SessionId, check_name};
+use sederunt_core::ids::{SessionId, check_name, check_text};
 use sederunt_core::json::Json;
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::memory::extract;
@@ -81,6 +81,7 @@ impl Conversations {
         said: Transcript,
     ) -> Result<RecordedTurn, Error> {
         check_name("external_id", &said.external_id)?;
+        check_text("external_id", &said.external_id, core_limits::VOICE_TURN_ID_CHARS_MAX)?;
         for (field, text) in [("user_text", &said.user_text), ("assistant_text", &said.assistant_text)] {
             if text.trim().is_empty() {
                 return Err(Error::invalid(field, "must say something"));

@@ -85,7 +85,7 @@ async fn what_a_request_names_is_taken_at_its_bound_and_refused_one_past_it(stor
     let (key, links) = (api_limits::KEY_LIFE_S_MAX, limits::SHARE_LIFE_MAX.as_secs());
     let days = api_limits::PURGE_DAYS_MAX;
     let turn = |chars: usize| json!({"thread_id": "v", "user_text": "Hello", "assistant_text": "I see.", "external_id": "x".repeat(chars)});
-    let id = api_limits::VOICE_TURN_ID_CHARS_MAX;
+    let id = limits::VOICE_TURN_ID_CHARS_MAX;
     let me = server.key(Role::Member, "ann").await;
     for (who, path, fits, exceeds, field) in [
         (

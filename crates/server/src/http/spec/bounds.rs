@@ -43,7 +43,7 @@ fn bounds() -> Vec<Bound> {
             &["Decide.reason", "Fail.error", "Transition.reason"],
             core::SENTENCE_CHARS_MAX as i128,
         ),
-        ("maxLength", &["VoiceTurn.external_id"], api::VOICE_TURN_ID_CHARS_MAX as i128),
+        ("maxLength", &["VoiceTurn.external_id"], core::VOICE_TURN_ID_CHARS_MAX as i128),
         (
             "maxLength",
             &[
