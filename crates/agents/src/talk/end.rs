@@ -180,7 +180,7 @@ impl Conversations {
         Err(Conflict::SessionBusy.into())
     }
 
-    /// A conversation in which no turn runs; waits until then.
+    /// A conversation in which no turn runs; waits for the turn that does.
     async fn quiet(
         &self,
         actor: &Arc<Actor>,
@@ -200,7 +200,8 @@ impl Conversations {
                         Err(error) => return Err(error),
                     }
                 }
-                if !self.engine.is_in_turn(&session).await? {
+                // Every turn is in a sitting: without one, a claim is that of a worker, and nothing here waits for it.
+                if talk.sitting.is_none() || !self.engine.is_in_turn(&session).await? {
                     return Ok((session, talk));
                 }
                 let _ = tokio::time::timeout(limits::ROW_LOOK_AGAIN, row.changed()).await;

@@ -20,6 +20,7 @@ on_every_store!(
     a_socket_says_what_is_wrong_and_closes,
     a_message_is_kept_and_answered_through_the_log,
     a_sitting_is_ended_rated_and_resumed,
+    an_end_without_a_sitting_does_not_wait_for_a_worker,
     a_bad_rating_leaves_the_sitting_open,
     a_sitting_that_fell_silent_is_ended_by_the_server,
     conversations_are_listed_and_looked_into,
@@ -222,6 +223,18 @@ async fn a_sitting_is_ended_rated_and_resumed(store_kind: StoreKind) {
     assert_eq!(older["finalized"], json!(true));
     let memory = me.get("/api/memory/status?thread_id=t").await.expect(200).body;
     assert_eq!(memory["session_feedback_count"], json!(2));
+}
+
+async fn an_end_without_a_sitting_does_not_wait_for_a_worker(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let me = server.anyone();
+    let id = me.session(json!({"session_type": "mixed", "status": "pending"})).await;
+    let claims =
+        me.post("/api/claims", json!({"worker": "w", "session_types": ["mixed"]})).await.expect(200).body;
+    assert_eq!(claims["claims"][0]["session"]["id"], json!(id), "{claims}");
+    let path = format!("/api/threads/{id}/end");
+    let nothing = within(me.post(&path, json!({}))).await.expect(200).body;
+    assert_eq!(nothing["finalized"], json!(false));
 }
 
 async fn a_bad_rating_leaves_the_sitting_open(store_kind: StoreKind) {
