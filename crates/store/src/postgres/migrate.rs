@@ -27,6 +27,9 @@ const STEPS: &[(&str, &str)] = &[
     ("roles", include_str!("migrations/V15__roles.sql")),
     ("departures", include_str!("migrations/V16__departures.sql")),
     ("personal_links", include_str!("migrations/V17__personal_links.sql")),
+    ("human_bridge", include_str!("migrations/V18__human_bridge.sql")),
+    ("view_links", include_str!("migrations/V19__view_links.sql")),
+    ("responses", include_str!("migrations/V20__responses.sql")),
 ];
 
 /// The version that this program writes.

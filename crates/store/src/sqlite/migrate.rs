@@ -24,6 +24,9 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V15__roles.sql"),
     include_str!("migrations/V16__departures.sql"),
     include_str!("migrations/V17__personal_links.sql"),
+    include_str!("migrations/V18__human_bridge.sql"),
+    include_str!("migrations/V19__view_links.sql"),
+    include_str!("migrations/V20__responses.sql"),
 ];
 pub(super) const SEARCH: &[&str] =
     &[include_str!("migrations/search/V1__words.sql"), include_str!("migrations/search/V2__bursts.sql")];

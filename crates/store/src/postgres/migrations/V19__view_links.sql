@@ -1,0 +1,1 @@
+-- Nothing changes here yet.
