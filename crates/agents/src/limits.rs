@@ -70,7 +70,7 @@ pub const TENANTS_LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How long a caller waits for the reply to a message whose turn runs elsewhere, or later.
 pub const REPLY_WAIT_MAX: Duration = Duration::from_secs(600);
 /// Silent sittings and waiting messages that one sweep of conversations handles.
-pub const SWEEP_ROWS_MAX: usize = 1_000;
+pub const CONVERSATION_SWEEP_ROWS_MAX: usize = 1_000;
 /// How often a caller that waits for a turn to end reads the row without having been woken.
 pub const ROW_LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Characters that one look back over a session reads.

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::api::connect;
-use crate::api::server_file::{self, Holder};
+use crate::api::server_file::{self, StoreUser};
 use crate::args::ConnectArgs;
 use crate::commands::CommandContext;
 use crate::config::{AuthKind, StorePlace};
@@ -85,7 +85,7 @@ impl Host {
             return Ok(Self { client: connect(url, key, &tenant)?, own: None });
         }
         if let Some(directory) = context.config.directory().filter(|_| !wish.incognito)
-            && let Holder::Server(running) = server_file::holder(directory).await
+            && let StoreUser::Server(running) = server_file::holder(directory).await
         {
             if model.is_some() {
                 return Err(model_refused(&running.url));

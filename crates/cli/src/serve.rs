@@ -16,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::agents;
-use crate::api::server_file::{self, Holder, Running};
+use crate::api::server_file::{self, Running, StoreUser};
 use crate::caps;
 use crate::commands::CommandContext;
 use crate::config::{AuthKind, Config, Jwt, LogFormat};
@@ -73,7 +73,7 @@ impl RunningServer {
         let directory = config.directory();
         if let Some(directory) = directory {
             let holder = server_file::holder(directory).await;
-            if holder != Holder::Nobody {
+            if holder != StoreUser::None {
                 return Err(server_file::in_use(directory, &holder));
             }
         }
@@ -82,7 +82,7 @@ impl RunningServer {
         if let (Err(_), Some(taken)) =
             (&opened, directory.filter(|directory| server_file::is_locked(directory)))
         {
-            return Err(server_file::in_use(taken, &Holder::Somebody));
+            return Err(server_file::in_use(taken, &StoreUser::OtherProcess));
         }
         let store = opened?;
         match Self::over(&store, config, server_config).await {

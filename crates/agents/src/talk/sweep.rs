@@ -26,7 +26,7 @@ impl Conversations {
     /// Ends silent sittings and resumes waiting conversations.
     pub async fn sweep(&self) -> Result<ConversationSweep, Error> {
         let mut swept = ConversationSweep::default();
-        for due in self.engine.silent_sittings(limits::SWEEP_ROWS_MAX).await? {
+        for due in self.engine.silent_sittings(limits::CONVERSATION_SWEEP_ROWS_MAX).await? {
             swept.checked += 1;
             match self.end_due(&due, EndReason::Silence).await {
                 Ok(Ending::Ended(_)) => swept.ended += 1,
@@ -43,7 +43,7 @@ impl Conversations {
 
     /// Goes on with messages and turns that no node runs. Returns in how many conversations.
     pub async fn resume(&self) -> Result<usize, Error> {
-        let waiting = self.engine.waiting_turns(limits::SWEEP_ROWS_MAX).await?;
+        let waiting = self.engine.waiting_turns(limits::CONVERSATION_SWEEP_ROWS_MAX).await?;
         for due in &waiting {
             self.go_on(&due.tenant, &due.session);
         }
@@ -55,7 +55,7 @@ impl Conversations {
         let mut swept = ConversationSweep::default();
         let all = async {
             loop {
-                let due = self.engine.open_sittings(limits::SWEEP_ROWS_MAX).await?;
+                let due = self.engine.open_sittings(limits::CONVERSATION_SWEEP_ROWS_MAX).await?;
                 let before = swept.ended;
                 for due in &due {
                     swept.checked += 1;

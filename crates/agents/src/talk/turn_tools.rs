@@ -109,7 +109,7 @@ impl<'a> TurnTools<'a> {
                     return Ok(Some(Box::new(ApprovalRequest { staged, summary, unmade, injected, usage })));
                 }
                 CallOutcome::NeedsLeave { .. } => {
-                    calls.answer(&one.call, CallAnswer::denied(NOBODY), false).await?
+                    calls.answer(&one.call, CallAnswer::denied(NO_APPROVER), false).await?
                 }
                 came @ CallOutcome::Answered(_) => came,
             };
@@ -121,7 +121,7 @@ impl<'a> TurnTools<'a> {
     }
 }
 
-const NOBODY: &str = "nobody is here who could agree to it";
+const NO_APPROVER: &str = "this conversation has no person who could approve it";
 
 impl From<StepHalt> for TurnFailure {
     fn from(halt: StepHalt) -> Self {

@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 pub use request::{Request, path};
 
 use self::request::BackgroundWorker;
-use self::server_file::Holder;
+use self::server_file::StoreUser;
 use crate::agents;
 use crate::args::GlobalArgs;
 use crate::config::Config;
@@ -65,15 +65,15 @@ impl ApiClient {
         }
         if let Some(directory) = config.directory() {
             match server_file::holder(directory).await {
-                Holder::Nobody => check_there(directory, missing)?,
-                Holder::Server(running) => {
+                StoreUser::None => check_there(directory, missing)?,
+                StoreUser::Server(running) => {
                     let key = match &global.key_file {
                         Some(file) => server_file::read_key(file)?,
                         None => server_file::read_key(&server_file::key_path(directory))?,
                     };
                     return Ok(Self::Server(connect(&running.url, Some(key), &tenant)?));
                 }
-                holder @ Holder::Somebody => return Err(server_file::in_use(directory, &holder)),
+                holder @ StoreUser::OtherProcess => return Err(server_file::in_use(directory, &holder)),
             }
         }
         let store = config.opener(missing == Missing::Make)?.open_place(&config.store.0).await?;

@@ -31,11 +31,11 @@ fn running_path(directory: &Path) -> PathBuf {
 
 /// Who has a store open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holder {
-    Nobody,
+pub enum StoreUser {
+    None,
     Server(Running),
     /// A process that does not say who it is, and did not finish while we waited.
-    Somebody,
+    OtherProcess,
 }
 
 /// How long another command may hold the store before we give up on it.
@@ -43,30 +43,30 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Who has the store open. Waits a little for another command to finish, or a server to say so.
-pub async fn holder(directory: &Path) -> Holder {
+pub async fn holder(directory: &Path) -> StoreUser {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         if !is_locked(directory) {
-            return Holder::Nobody;
+            return StoreUser::None;
         }
         if let Some(running) = announced(directory) {
-            return Holder::Server(running);
+            return StoreUser::Server(running);
         }
         if tokio::time::Instant::now() > deadline {
-            return Holder::Somebody;
+            return StoreUser::OtherProcess;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
 /// The refusal of a command that needs the store for itself.
-pub fn in_use(directory: &Path, holder: &Holder) -> Failure {
+pub fn in_use(directory: &Path, holder: &StoreUser) -> Failure {
     let failure = Failure::unavailable(format!("{} is open in another process", directory.display()));
     match holder {
-        Holder::Server(running) => {
+        StoreUser::Server(running) => {
             failure.hint(format!("a server is running at {} (process {})", running.url, running.pid))
         }
-        Holder::Nobody | Holder::Somebody => failure.hint("wait for that process to finish"),
+        StoreUser::None | StoreUser::OtherProcess => failure.hint("wait for that process to finish"),
     }
 }
 
@@ -169,20 +169,20 @@ mod tests {
     async fn an_announcement_counts_only_while_the_store_is_held() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
-        assert_eq!(holder(path).await, Holder::Nobody);
+        assert_eq!(holder(path).await, StoreUser::None);
         let lock = File::create(path.join("lock")).unwrap();
         let server = Running { url: "http://127.0.0.1:7070".into(), pid: 7 };
         announce(path, &server).unwrap();
-        assert_eq!(holder(path).await, Holder::Nobody, "what a dead server left says nothing");
+        assert_eq!(holder(path).await, StoreUser::None, "what a dead server left says nothing");
         lock.lock().unwrap();
-        assert_eq!(holder(path).await, Holder::Server(server.clone()));
+        assert_eq!(holder(path).await, StoreUser::Server(server.clone()));
         forget(path);
-        assert_eq!(holder(path).await, Holder::Somebody);
+        assert_eq!(holder(path).await, StoreUser::OtherProcess);
         let waiting = tokio::spawn({
             let path = path.to_owned();
             async move { holder(&path).await }
         });
         announce(path, &server).unwrap();
-        assert_eq!(waiting.await.unwrap(), Holder::Server(server));
+        assert_eq!(waiting.await.unwrap(), StoreUser::Server(server));
     }
 }

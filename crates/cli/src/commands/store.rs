@@ -12,7 +12,7 @@ use sederunt_store::sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use super::CommandContext;
-use crate::api::server_file::{self, Holder};
+use crate::api::server_file::{self, StoreUser};
 use crate::api::{Missing, Request};
 use crate::args;
 use crate::doctor::schema;
@@ -23,7 +23,7 @@ pub async fn migrate(context: &CommandContext) -> Result<()> {
     let config = &context.config;
     if let Some(directory) = config.directory() {
         let holder = server_file::holder(directory).await;
-        if holder != Holder::Nobody {
+        if holder != StoreUser::None {
             return Err(server_file::in_use(directory, &holder));
         }
     }
@@ -60,7 +60,7 @@ pub async fn backup(context: &CommandContext, to: &Path) -> Result<()> {
     if !directory.join("threads.sqlite3").exists() {
         return Err(no_store(&directory));
     }
-    let in_use = server_file::holder(&directory).await != Holder::Nobody;
+    let in_use = server_file::holder(&directory).await != StoreUser::None;
     let (bar, target) = (progress("pages"), to.to_owned());
     let shown = bar.clone();
     let opened = off_the_runtime(move || {
@@ -128,7 +128,7 @@ pub async fn copy(context: &CommandContext, wish: &args::CopyArgs) -> Result<()>
         return Err(Failure::usage(format!("`--to` is {to}, which is no database; write postgres://…")));
     };
     let holder = server_file::holder(&wish.from).await;
-    if holder != Holder::Nobody {
+    if holder != StoreUser::None {
         // What a server takes in while the copy is made would be missing from it.
         return Err(server_file::in_use(&wish.from, &holder).hint(
             "stop the server, or copy from a backup: `sederunt backup DIR`, `sederunt restore DIR --store NEW`, then `--from NEW`",

@@ -10,7 +10,7 @@ use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_store::sqlite::inspect::{self, SIDE_FILES, SideFile, SqliteInspection};
 
 use super::{Finding, schema_finding};
-use crate::api::server_file::{self, Holder};
+use crate::api::server_file::{self, StoreUser};
 use crate::exit::Failure;
 
 /// With less free space a commit may fail soon.
@@ -72,11 +72,11 @@ fn sqlite_version() -> Finding {
 /// Whether the store can be opened, or the server that has it open answers.
 async fn server(directory: &Path) -> Finding {
     let running = match server_file::holder(directory).await {
-        Holder::Nobody => return Finding::ok("server", "none is running here"),
-        Holder::Somebody => {
+        StoreUser::None => return Finding::ok("server", "none is running here"),
+        StoreUser::OtherProcess => {
             return Finding::warn("server", "another process has the store open", "wait for it to finish");
         }
-        Holder::Server(running) => running,
+        StoreUser::Server(running) => running,
     };
     let says = format!("{} (process {})", running.url, running.pid);
     let answers = sederunt_api::client::Client::new(&running.url, None);
