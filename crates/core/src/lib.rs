@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod approval;
+pub mod border;
 pub mod clock;
 pub mod confidence;
 pub mod definitions;

@@ -27,6 +27,8 @@ enum Voice {
     Reviewer,
     /// Data from outside.
     Untrusted(BlockKind),
+    /// The block of a person's recent activity: it has its own border, so it is shown whole or not at all.
+    Activity,
 }
 
 /// Introduces the words of reviewers. The model follows them, but they widen no right: what a run may do is checked
@@ -49,9 +51,14 @@ impl Part {
         Self { voice: Voice::Reviewer, text: untrusted::neutral(text).into_owned() }
     }
 
+    /// A block of recent activity, as [`sederunt_core::activity::block`] wrote it.
+    pub fn activity(block: &str) -> Self {
+        Self { voice: Voice::Activity, text: block.to_owned() }
+    }
+
     const fn kind(&self) -> Option<BlockKind> {
         match self.voice {
-            Voice::Task | Voice::Reviewer => None,
+            Voice::Task | Voice::Reviewer | Voice::Activity => None,
             Voice::Untrusted(kind) => Some(kind),
         }
     }
@@ -61,13 +68,19 @@ impl Part {
             Voice::Task => format!("<task>\n{}\n</task>", self.text),
             Voice::Reviewer => format!("<reviewer>\n{REVIEWED}\n{}\n</reviewer>", self.text),
             Voice::Untrusted(kind) => untrusted::wrap(kind, &self.text),
+            Voice::Activity => self.text.clone(),
         }
+    }
+
+    /// Cuts about this many tokens off the part. `false` when it has to be dropped instead.
+    fn shorten(&mut self, over: usize) -> bool {
+        !matches!(self.voice, Voice::Activity) && shorten(&mut self.text, over)
     }
 
     /// The part with the smallest number is given up first.
     fn worth(&self) -> u8 {
         match self.voice {
-            Voice::Untrusted(BlockKind::Activity) => 0,
+            Voice::Activity => 0,
             Voice::Untrusted(BlockKind::Lessons) => 1,
             Voice::Untrusted(BlockKind::Memory) => 2,
             Voice::Untrusted(BlockKind::Entity) => 3,
@@ -79,17 +92,32 @@ impl Part {
     }
 }
 
-/// The parts as one text within `room` tokens, and the kinds that are in it: the part worth least is shortened first,
-/// and dropped when little is left of it.
-pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> (Option<String>, Vec<BlockKind>) {
+/// What surrounds the transcript.
+#[derive(Default)]
+pub(super) struct Surroundings {
+    pub text: Option<String>,
+    /// The kinds of untrusted parts in it.
+    pub kinds: Vec<BlockKind>,
+    pub has_activity: bool,
+}
+
+/// The parts as one text within `room` tokens: the part worth least is shortened first, and dropped when little is left
+/// of it.
+pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> Surroundings {
     loop {
         let text = parts.iter().map(Part::written).collect::<Vec<_>>().join("\n\n");
         let over = (MESSAGE_OVERHEAD + tokens(&text)).saturating_sub(room);
         let least = (0..parts.len()).min_by_key(|at| parts[*at].worth());
         match least {
-            None => return (None, Vec::new()),
-            Some(_) if over == 0 => return (Some(text), parts.iter().filter_map(Part::kind).collect()),
-            Some(least) if !shorten(&mut parts[least].text, over) => drop(parts.remove(least)),
+            None => return Surroundings::default(),
+            Some(_) if over == 0 => {
+                return Surroundings {
+                    text: Some(text),
+                    kinds: parts.iter().filter_map(Part::kind).collect(),
+                    has_activity: parts.iter().any(|part| matches!(part.voice, Voice::Activity)),
+                };
+            }
+            Some(least) if !parts[least].shorten(over) => drop(parts.remove(least)),
             Some(_) => {}
         }
     }
