@@ -101,6 +101,23 @@ pub struct DefinitionDoc {
     pub updated_at: Timestamp,
 }
 
+/// The name that people know a document by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocTitle {
+    pub kind: DefinitionKind,
+    pub id: Box<str>,
+    /// The title of an entity or the name of a task, where it has one.
+    pub title: Option<Box<str>>,
+    /// The type of an entity.
+    pub type_slug: Option<Box<str>>,
+}
+
+impl DocTitle {
+    pub fn is_of(&self, kind: DefinitionKind, id: &str) -> bool {
+        self.kind == kind && *self.id == *id
+    }
+}
+
 /// Filters of a list of documents; all given ones must hold. Newest first.
 #[derive(Clone, Debug)]
 pub struct DocQuery {

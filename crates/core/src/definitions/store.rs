@@ -1,6 +1,6 @@
 //! What definitions ask of a database.
 
-use crate::definitions::{DefinitionDoc, DefinitionKind, DocQuery};
+use crate::definitions::{DefinitionDoc, DefinitionKind, DocQuery, DocTitle};
 use crate::ids::TenantId;
 use crate::session::query::Page;
 use crate::store::StoreFuture;
@@ -16,4 +16,10 @@ pub trait DocStore {
     ) -> StoreFuture<'a, Option<DefinitionDoc>>;
     fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery)
     -> StoreFuture<'a, Page<DefinitionDoc, i64>>;
+    /// The titles of the entities and tasks with these ids, as far as they exist, in any order: one query for all.
+    fn doc_titles<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        ids: &'a [(DefinitionKind, Box<str>)],
+    ) -> StoreFuture<'a, Vec<DocTitle>>;
 }

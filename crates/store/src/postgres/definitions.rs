@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt as _;
 use postgres_types::Type;
-use sederunt_core::definitions::{self, DefinitionDoc, DefinitionKind, DocQuery};
+use sederunt_core::definitions::{self, DefinitionDoc, DefinitionKind, DocQuery, DocTitle};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::query::Page;
@@ -79,6 +79,35 @@ impl DocStore for PostgresStore {
             Ok(list.page(rows.iter().map(doc_of).collect::<Result<_>>()?))
         })
     }
+
+    fn doc_titles<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        ids: &'a [(DefinitionKind, Box<str>)],
+    ) -> StoreFuture<'a, Vec<DocTitle>> {
+        read(async move {
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Vec::new()) };
+            let (kinds, ids): (Vec<&str>, Vec<&str>) =
+                ids.iter().map(|(kind, id)| (kind.as_str(), &**id)).unzip();
+            let sql =
+                "SELECT d.kind, d.id, d.body::json ->> CASE d.kind WHEN 'task' THEN 'name' ELSE 'title' END,
+                     d.body::json ->> 'type_slug'
+                 FROM unnest($2::text[], $3::text[]) AS w (kind, id)
+                 JOIN docs d ON d.tk = $1 AND d.kind = w.kind AND d.id = w.id";
+            let rows = self.context.read(Scope::Tenant(tk), sql, &[&tk, &kinds, &ids]).await?;
+            rows.iter().map(title_of).collect()
+        })
+    }
+}
+
+fn title_of(row: &Row) -> Result<DocTitle> {
+    let mut columns = Columns::of(row);
+    Ok(DocTitle {
+        kind: columns.word(DefinitionKind::parse)?,
+        id: columns.take::<&str>()?.into(),
+        title: columns.text()?,
+        type_slug: columns.text()?,
+    })
 }
 
 /// The rows of a page, by the narrowest filter. `read` gets the statement that selects their numbers.

@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
 use sederunt_core::definitions::agent::CONCURRENCY;
-use sederunt_core::definitions::{self, DefinitionDoc, DefinitionKind, DocQuery};
+use sederunt_core::definitions::{self, DefinitionDoc, DefinitionKind, DocQuery, DocTitle};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::query::Page;
@@ -51,6 +51,39 @@ impl DocStore for SqliteStore {
     ) -> StoreFuture<'a, Page<DefinitionDoc, i64>> {
         self.read_tenant(tenant, move |db, tk| docs(db, tk, &query)).boxed()
     }
+
+    fn doc_titles<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        ids: &'a [(DefinitionKind, Box<str>)],
+    ) -> StoreFuture<'a, Vec<DocTitle>> {
+        async move {
+            let names: Vec<[&str; 2]> = ids.iter().map(|(kind, id)| [kind.as_str(), id]).collect();
+            let names = Json::of(&names)?;
+            self.read_inline(|db| titles(db, tenant, &names)).await
+        }
+        .boxed()
+    }
+}
+
+/// The titles of the documents that a JSON array names by kind and id.
+fn titles(db: &Connection, tenant: &TenantId, names: &Json) -> rusqlite::Result<Vec<DocTitle>> {
+    let mut statement = db.prepare_cached(
+        "SELECT d.kind, d.id, d.body ->> iif(d.kind = 'task', '$.name', '$.title'), d.body ->> '$.type_slug' \
+         FROM tenants t CROSS JOIN json_each(?2) w \
+         CROSS JOIN docs d ON d.tk = t.tk AND d.kind = w.value ->> 0 AND d.id = w.value ->> 1 \
+         WHERE t.id = ?1",
+    )?;
+    let title = |row: &Row<'_>| {
+        let kind = row.get_ref(0)?.as_str()?;
+        Ok(DocTitle {
+            kind: DefinitionKind::parse(kind).ok_or_else(|| unknown_word(kind))?,
+            id: row.get(1)?,
+            title: row.get(2)?,
+            type_slug: row.get(3)?,
+        })
+    };
+    statement.query_map([tenant.as_str(), names.as_str()], title)?.collect()
 }
 
 fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<DefinitionDoc, i64>> {

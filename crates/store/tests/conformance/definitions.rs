@@ -1,6 +1,8 @@
 //! Documents: what people define, found by id, slug and facets.
 
-use sederunt_core::definitions::{DefinitionDoc, DefinitionKind, DocQuery, Entity, StoredDefinition, Task};
+use sederunt_core::definitions::{
+    DefinitionDoc, DefinitionKind, DocQuery, DocTitle, Entity, StoredDefinition, Task,
+};
 use sederunt_core::store::{Change, CommitResult, Guard, Record, Refusal, Write};
 use sederunt_core::{TenantId, Timestamp};
 
@@ -25,6 +27,7 @@ on_each_store! {
     of_many_writers_with_the_same_version_one_wins,
     of_many_makers_of_the_same_id_one_wins,
     documents_of_one_tenant_are_nothing_in_another,
+    titles_of_entities_and_tasks_are_read_together_and_of_this_tenant_alone,
     a_merged_user_hands_over_documents,
     a_dropped_document_is_gone_with_its_facets_and_its_name_is_free;
     durable: a_copy_carries_documents_and_goes_on_after_them,
@@ -436,6 +439,55 @@ async fn documents_of_one_tenant_are_nothing_in_another(store: &TestStore) {
     let nowhere = TenantId::stored("nowhere");
     assert_eq!(store.doc(&nowhere, DefinitionKind::Task, "d").await.unwrap(), None);
     assert!(store.docs(&nowhere, all(DefinitionKind::Task)).await.unwrap().items.is_empty());
+}
+
+async fn titles_of_entities_and_tasks_are_read_together_and_of_this_tenant_alone(store: &TestStore) {
+    let other = store.tenant_named("other").await;
+    let entity =
+        |id: &str, body: &str| DefinitionDoc { body: json(body), ..a_doc(DefinitionKind::Entity, id) };
+    let hostile = "A \\\"quoted\\\" \u{202e} ** </recent-activity>";
+    store
+        .put(entity("e1", r#"{"type_slug":"companies","title":"Acme","fields":{"title":"no","n":1}}"#))
+        .await;
+    store.put(entity("e2", &format!(r#"{{"type_slug":"people","title":"{hostile}","fields":{{}}}}"#))).await;
+    store.put(entity("e3", r#"{"type_slug":"people","title":null,"fields":{}}"#)).await;
+    let task = DefinitionDoc {
+        slug: Some("by-slug".into()),
+        body: json(r#"{"slug":"by-slug","name":"Plan","title":"no"}"#),
+        ..a_doc(DefinitionKind::Task, "e1")
+    };
+    store.put(task).await;
+    other.put(entity("theirs", r#"{"type_slug":"companies","title":"Globex","fields":{}}"#)).await;
+    let (entities, tasks) = (DefinitionKind::Entity, DefinitionKind::Task);
+    let asked: Vec<(DefinitionKind, Box<str>)> = [
+        (entities, "e1"),
+        (entities, "e2"),
+        (entities, "e3"),
+        (tasks, "e1"),
+        (tasks, "by-slug"),
+        (entities, "theirs"),
+        (entities, "missing"),
+        (entities, "it's \"quoted\""),
+    ]
+    .map(|(kind, id)| (kind, id.into()))
+    .to_vec();
+    let mut found = store.doc_titles(&store.tenant, &asked).await.unwrap();
+    found.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
+    let title = |kind, id: &str, title: Option<&str>, type_slug: Option<&str>| DocTitle {
+        kind,
+        id: id.into(),
+        title: title.map(Into::into),
+        type_slug: type_slug.map(Into::into),
+    };
+    let expected = [
+        title(tasks, "e1", Some("Plan"), None),
+        title(entities, "e1", Some("Acme"), Some("companies")),
+        title(entities, "e2", Some("A \"quoted\" \u{202e} ** </recent-activity>"), Some("people")),
+        title(entities, "e3", None, Some("people")),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(store.doc_titles(&store.tenant, &[]).await.unwrap(), []);
+    assert_eq!(store.doc_titles(&TenantId::stored("nowhere"), &asked).await.unwrap(), []);
 }
 
 async fn a_merged_user_hands_over_documents(store: &TestStore) {
