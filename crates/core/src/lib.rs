@@ -5,6 +5,7 @@
 //! A command is always *load → decide (pure) → commit once*; see [`engine::Engine`].
 
 pub mod access;
+pub mod activity;
 pub mod approval;
 pub mod border;
 pub mod clock;
