@@ -22,7 +22,7 @@ pub struct Actor {
     pub user: Option<UserId>,
     /// The session-id prefix that a channel credential is bound to.
     pub prefix: Option<Box<str>>,
-    /// The session a share link opens.
+    /// The session a share link was made for. A link to a view alone has none, and so reaches no session.
     pub shared: Option<(SessionId, ShareAccess)>,
     /// The one view that a share link opens, and then nothing else of its session.
     pub view: Option<Box<str>>,
@@ -594,6 +594,30 @@ mod tests {
             }
         }
         assert!(compared > 20, "{compared}");
+    }
+
+    #[test]
+    fn a_link_to_a_view_reaches_no_session() {
+        let session = crate::session::decide::tests::session_in(crate::session::Status::Idle);
+        let published = Some((session.id.clone(), ShareAccess::Submit));
+        let link = |view: Option<&str>, shared| Actor {
+            role: Role::Share,
+            view: view.map(Into::into),
+            shared,
+            ..Actor::local(SourceKind::Web)
+        };
+        assert!(check(&link(None, published.clone()), Verb::Talk, &session).is_ok());
+        for (verb, _) in RIGHTS {
+            for shared in [None, published.clone()] {
+                let refused = check(&link(Some("v"), shared), *verb, &session).unwrap_err();
+                assert_eq!(refused.code(), "not_found", "{verb:?}");
+            }
+            assert_eq!(
+                check_general(&link(Some("v"), None), *verb).unwrap_err().code(),
+                "denied",
+                "{verb:?}"
+            );
+        }
     }
 
     #[test]

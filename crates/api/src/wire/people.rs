@@ -198,8 +198,12 @@ pub struct Share {
 
 impl Share {
     pub fn of(made: NewShare, base: &str) -> Self {
-        let session = path_segment(made.share.session.as_str());
-        let url = made.token.as_ref().map(|token| format!("{base}/api/sessions/{session}?share={token}"));
+        let session = made.share.session.as_ref().map(|session| path_segment(session.as_str()));
+        let url = made
+            .token
+            .as_ref()
+            .zip(session)
+            .map(|(token, session)| format!("{base}/api/sessions/{session}?share={token}"));
         Self {
             id: made.share.id,
             access: made.share.access.into(),

@@ -108,7 +108,7 @@ impl Engine {
             role: Role::Share,
             user: share.user,
             prefix: None,
-            shared: Some((share.session, share.access)),
+            shared: share.session.map(|session| (session, share.access)),
             view: share.view.map(Into::into),
             surface: SourceKind::Web,
         })

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::sessions::{audit_name, check_limit};
 use super::{Engine, PurgeCounts};
 use crate::access::{self, ActingUser, Actor, Role, ShareAccess, Verb};
+use crate::definitions::DefinitionKind;
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text};
 use crate::limits;
@@ -298,7 +299,7 @@ impl Engine {
         let share = Share {
             id: drawn.to_string(),
             tenant: actor.tenant.clone(),
-            session: session.id.clone(),
+            session: Some(session.id.clone()),
             access,
             view: None,
             user: None,
@@ -346,11 +347,36 @@ impl Engine {
     pub async fn revoke_share(&self, actor: &Actor, id: &str) -> Result<()> {
         let by = ActingUser::of(actor);
         let share = self.sessions.share(&actor.tenant, id, &by).await?.ok_or(Error::NotFound)?;
-        self.load(actor, Verb::Share, &share.session).await?;
+        self.check_share(actor, &share).await?;
         let change = Change::new(actor.tenant.clone())
             .record(Record::RevokeShare { id: id.to_owned(), by })
             .audited(audit(actor, "share.revoke", id));
         self.commit(change).await.map(drop)
+    }
+
+    /// Checks that the caller may revoke a share link: the holder of its session may, and an owner. A link to a view
+    /// alone is revoked by the user who made it, the user who made its view, and an owner.
+    async fn check_share(&self, actor: &Actor, share: &Share) -> Result<()> {
+        if let Some(session) = &share.session {
+            return self.load(actor, Verb::Share, session).await.map(drop);
+        }
+        if actor.role == Role::Owner {
+            return Ok(());
+        }
+        let is_theirs = |user: &Option<UserId>| actor.user.is_some() && *user == actor.user;
+        if actor.role == Role::Member
+            && (is_theirs(&share.created_by) || is_theirs(&self.maker_of_view(share).await?))
+        {
+            return Ok(());
+        }
+        Err(Error::NotFound)
+    }
+
+    /// The user who made the view that a share link opens.
+    async fn maker_of_view(&self, share: &Share) -> Result<Option<UserId>> {
+        let Some(view) = &share.view else { return Ok(None) };
+        let doc = self.tenant.doc(&share.tenant, DefinitionKind::View, view).await?;
+        Ok(doc.and_then(|doc| doc.created_by))
     }
 
     /// A page of the audit trail, newest first.

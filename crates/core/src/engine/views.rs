@@ -196,7 +196,7 @@ impl Engine {
         let share = Share {
             id: respondent::link_id(secret, &actor.tenant, id),
             tenant: actor.tenant.clone(),
-            session: session.id.clone(),
+            session: Some(session.id.clone()),
             access: ShareAccess::Submit,
             view: Some(id.to_owned()),
             user: None,
@@ -247,7 +247,7 @@ impl Engine {
         let share = Share {
             id: drawn.to_string(),
             tenant: actor.tenant.clone(),
-            session: SessionId::stored(session),
+            session: Some(SessionId::stored(session)),
             access: ShareAccess::Submit,
             view: Some(view.id.to_string()),
             user: Some(user.clone()),

@@ -101,12 +101,14 @@ impl FoundKey {
     }
 }
 
-/// A share link without its token.
+/// A share link without its token. It opens a session, a view that a session has published, or a view that collects
+/// responses and belongs to no session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
     pub id: String,
     pub tenant: TenantId,
-    pub session: SessionId,
+    /// The session that it was made for; `None`: the link is to a view alone.
+    pub session: Option<SessionId>,
     pub access: ShareAccess,
     /// The one view that it opens; `None`: the session.
     pub view: Option<String>,

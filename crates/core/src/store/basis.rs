@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Change, PartTarget, Record, Refusal};
 use crate::approval;
-use crate::definitions;
+use crate::definitions::{self, DefinitionKind};
 use crate::error::{Conflict, Error};
 use crate::ids::{CredentialId, SessionId, UserId};
 use crate::people::Identity;
@@ -112,10 +112,12 @@ impl Record {
             }
             Self::AddKey { key, .. } => smallvec![(RowKey::ApiKey(&key.id), Expect::Absent)],
             Self::RevokeKey { id } => smallvec![(RowKey::ApiKey(id), Expect::Present)],
-            Self::AddShare { share, .. } => smallvec![
-                (RowKey::Session(&share.session), Expect::Present),
-                (RowKey::Share(&share.id), Expect::Absent),
-            ],
+            Self::AddShare { share, .. } => {
+                let session = share.session.as_ref().map(RowKey::Session);
+                let view = || share.view.as_deref().map(|view| RowKey::Doc(DefinitionKind::View, view));
+                let opened = session.or_else(view).map(|opened| (opened, Expect::Present));
+                opened.into_iter().chain([(RowKey::Share(&share.id), Expect::Absent)]).collect()
+            }
             Self::RevokeShare { id, .. } => smallvec![(RowKey::Share(id), Expect::Present)],
             Self::AddUser(user) => std::iter::once((RowKey::User(&user.id), Expect::Absent))
                 .chain(user.identities.iter().map(|identity| (RowKey::Identity(identity), Expect::Absent)))
@@ -278,7 +280,7 @@ mod tests {
 
     use super::*;
     use crate::access::Role;
-    use crate::definitions::{DefinitionDoc, DefinitionKind};
+    use crate::definitions::DefinitionDoc;
     use crate::ids::TenantId;
     use crate::json::Json;
     use crate::people::User;

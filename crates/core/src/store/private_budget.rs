@@ -192,7 +192,7 @@ pub(super) fn charges(change: &Change) -> Vec<Charge> {
     for record in &change.records {
         let (session, bytes) = match record {
             Record::PutMemory(memory) => (memory.owner.session_id(), ROW_BYTES + memory.text().len() as u64),
-            Record::AddShare { share, .. } => (Some(share.session.clone()), ROW_BYTES),
+            Record::AddShare { share, .. } => (share.session.clone(), ROW_BYTES),
             _ => (None, 0),
         };
         if let Some(session) = session.filter(|_| bytes > 0) {

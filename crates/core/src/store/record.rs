@@ -23,7 +23,8 @@ pub enum Record {
         doc: Box<DefinitionDoc>,
         expects: Option<u64>,
     },
-    /// One that is not there is no error.
+    /// One that is not there is no error. The links to a view alone are deleted with the view, so that they do not open
+    /// another view that is given its id later.
     DropDoc {
         kind: definitions::DefinitionKind,
         id: Box<str>,
@@ -87,6 +88,7 @@ pub enum Record {
     RevokeKey {
         id: CredentialId,
     },
+    /// Its session must exist; if it has none, its view must.
     AddShare {
         share: Share,
         hash: SecretHash,
@@ -148,7 +150,7 @@ impl Record {
     pub fn home(&self) -> Home<'_> {
         match self {
             Self::AddApproval(approval) => Home::Session(&approval.session),
-            Self::AddShare { share, .. } => Home::Session(&share.session),
+            Self::AddShare { share, .. } => share.session.as_ref().map_or(Home::Tenant, Home::Session),
             Self::CloseApproval { id, .. } => Home::Approval(id),
             Self::PutMemory(memory) => Home::Owner(&memory.owner),
             Self::DropMemories { owner } => Home::Owner(owner),

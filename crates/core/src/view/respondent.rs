@@ -293,6 +293,11 @@ mod tests {
         }
     }
 
+    /// A link to a view alone.
+    fn alone(view: &str) -> Actor {
+        Actor { shared: None, ..link(Some(view), "", ShareAccess::Submit) }
+    }
+
     fn person(role: Role, user: Option<&str>) -> Actor {
         Actor { role, user: user.map(UserId::stored), ..Actor::local(SourceKind::Api) }
     }
@@ -318,6 +323,11 @@ mod tests {
             (ViewAudience::None, link(None, "s", ShareAccess::Read), None, Err("not_found")),
             (ViewAudience::None, link(None, "other", ShareAccess::Submit), None, Err("not_found")),
             (ViewAudience::None, link(Some("w"), "s", ShareAccess::Submit), None, Err("not_found")),
+            (ViewAudience::None, alone("v"), None, Ok(Anyone)),
+            (ViewAudience::None, alone("v"), Some(who(Cookie, "c")), Ok(As(who(Cookie, "c")))),
+            (ViewAudience::Lead, alone("v"), None, Ok(AsLead)),
+            (ViewAudience::Member, alone("v"), None, Err("denied")),
+            (ViewAudience::None, alone("w"), None, Err("not_found")),
             (ViewAudience::None, person(Role::Guest, Some("g")), None, Err("not_found")),
             (ViewAudience::None, person(Role::Worker, None), None, Err("not_found")),
             (ViewAudience::None, person(Role::Channel, None), None, Err("not_found")),

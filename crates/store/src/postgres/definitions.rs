@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Context, Param, Scope, Tx, int};
+use super::tx::{AS_STORE, Context, Param, Scope, Tx, int};
 use super::{PostgresStore, read};
 use crate::filtered_list::{FilteredList, facets_of_people};
 
@@ -187,6 +187,10 @@ pub(super) async fn remove(tx: &Tx, tk: i32, kind: DefinitionKind, id: &str) -> 
         "DELETE FROM docs WHERE tk = $1 AND kind = $2 AND id = $3",
     ] {
         tx.execute(sql, &[&tk, &kind.as_str(), &id]).await?;
+    }
+    if kind == DefinitionKind::View {
+        tx.client()?.batch_execute(AS_STORE).await?;
+        tx.execute("DELETE FROM shares WHERE tk = $1 AND view_id = $2 AND sk IS NULL", &[&tk, &id]).await?;
     }
     Ok(())
 }

@@ -185,7 +185,7 @@ fn share_of(columns: &mut Columns<'_>, tenant: &TenantId) -> Result<Share> {
     Ok(Share {
         id: columns.take()?,
         tenant: tenant.clone(),
-        session: SessionId::stored(columns.take::<&str>()?),
+        session: columns.take::<Option<&str>>()?.map(SessionId::stored),
         access: ShareAccess::parse(columns.take()?)?,
         created_by: columns.user()?,
         created_at: columns.time()?,

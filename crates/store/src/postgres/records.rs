@@ -2,7 +2,7 @@
 //! changed since the judgement aborts the transaction.
 
 use sederunt_core::access::Role;
-use sederunt_core::ids::UserId;
+use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::people::{Identity, User};
 use sederunt_core::store::Record;
 use sederunt_core::time::Timestamp;
@@ -63,14 +63,15 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
             // Bound to this incarnation of the session: the link of a deleted session opens nothing.
             let sql = "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at, revoked_at, view_id,
                      user_id)
-                 SELECT $1, $2, $3, s.sk, s.id, $5, $6, $7, $8, $9, $10, $11 FROM sessions s WHERE s.tk = $1 AND s.id = $4";
+                 SELECT $1, $2, $3, s.sk, s.id, $5, $6, $7, $8, $9, $10, $11
+                 FROM (SELECT) one LEFT JOIN sessions s ON s.tk = $1 AND s.id = $4 WHERE s.sk IS NOT NULL OR $4 IS NULL";
             tx.execute(
                 sql,
                 &[
                     &tk,
                     &share.id,
                     &&hash.0[..],
-                    &share.session.as_str(),
+                    &share.session.as_ref().map(SessionId::as_str),
                     &share.access.as_str(),
                     &share.created_by.as_ref().map(UserId::as_str),
                     &share.created_at.as_micros(),

@@ -189,6 +189,10 @@ pub(super) fn remove(db: &Connection, tk: i64, kind: DefinitionKind, id: &str) -
     ] {
         db.prepare_cached(sql)?.execute(params![tk, kind.as_str(), id])?;
     }
+    if kind == DefinitionKind::View {
+        db.prepare_cached("DELETE FROM shares WHERE tk = ?1 AND view_id = ?2 AND sk IS NULL")?
+            .execute(params![tk, id])?;
+    }
     Ok(())
 }
 

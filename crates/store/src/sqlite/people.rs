@@ -138,14 +138,14 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
 }
 
 const SHARES: &str = "SELECT s.id, t.id, h.id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, \
-     t.suspended, s.view_id, s.user_id FROM shares s JOIN tenants t ON t.tk = s.tk JOIN session_heads h ON h.sk = s.sk";
+     t.suspended, s.view_id, s.user_id FROM shares s JOIN tenants t ON t.tk = s.tk LEFT JOIN session_heads h ON h.sk = s.sk";
 
 fn read_share(row: &Row<'_>) -> rusqlite::Result<Share> {
     let access = row.get_ref(3)?.as_str()?;
     Ok(Share {
         id: row.get(0)?,
         tenant: TenantId::stored(row.get_ref(1)?.as_str()?),
-        session: SessionId::stored(row.get_ref(2)?.as_str()?),
+        session: text(row, 2)?.map(SessionId::stored),
         access: ShareAccess::parse(access).map_err(|_| unknown_word(access))?,
         created_by: text(row, 4)?.map(UserId::stored),
         created_at: Timestamp::from_micros(row.get(5)?),

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use sederunt_core::Timestamp;
-use sederunt_core::ids::UserId;
+use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::people::{Audit, Identity};
 use sederunt_core::store::{Change, PartResult, Record, Refusal, RowKey, RowState};
 
@@ -114,12 +114,12 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         Record::AddShare { share, hash } => db
             .prepare_cached(
                 "INSERT INTO shares (tk, id, sk, hash, access, created_by, created_at, expires_at, revoked_at, view_id, user_id) \
-                 SELECT ?1, ?2, sk, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM session_heads WHERE tk = ?1 AND id = ?3",
+                 VALUES (?1, ?2, (SELECT sk FROM session_heads WHERE tk = ?1 AND id = ?3), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )?
             .execute(params![
                 tk,
                 share.id,
-                share.session.as_str(),
+                share.session.as_ref().map(SessionId::as_str),
                 hash.0,
                 share.access.as_str(),
                 share.created_by.as_ref().map(UserId::as_str),

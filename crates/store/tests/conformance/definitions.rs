@@ -66,7 +66,7 @@ impl TestStore {
         self.try_record(Record::PutDoc { doc: Box::new(doc), expects }).await
     }
 
-    async fn put(&self, doc: DefinitionDoc) -> Timestamp {
+    pub async fn put(&self, doc: DefinitionDoc) -> Timestamp {
         self.try_put(doc, None).await.unwrap().at
     }
 

@@ -1,11 +1,13 @@
 //! People: users and their identities, keys, share links, and the trail of administration.
 
 use sederunt_core::access::{ActingUser, ShareAccess};
+use sederunt_core::definitions::DefinitionKind;
 use sederunt_core::people::{Audit, Identity, Key, SecretHash, Share, User};
 use sederunt_core::store::{Change, CommitResult, Record, Refusal, Update};
 use sederunt_core::{Role, Timestamp};
 
 use crate::builders::*;
+use crate::definitions::a_doc;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -19,6 +21,7 @@ on_each_store! {
     a_user_who_leaves_a_session_is_remembered_until_they_are_back,
     a_key_shows_what_its_use_depends_on,
     a_share_link_is_found_by_its_hash_until_its_session_goes,
+    a_link_to_a_view_alone_is_found_until_its_view_goes,
     a_suspended_tenant_shows_in_its_share_links,
     the_audit_trail_is_newest_first,
 }
@@ -57,7 +60,7 @@ pub fn a_share(store: &TestStore, name: &str, session: &str, expires_at: Timesta
     Share {
         id: name.into(),
         tenant: store.tenant.clone(),
-        session: id(session),
+        session: Some(id(session)),
         access: ShareAccess::Submit,
         view: Some("a view's 'name'".into()),
         user: Some(sederunt_core::UserId::stored("ann")),
@@ -67,6 +70,11 @@ pub fn a_share(store: &TestStore, name: &str, session: &str, expires_at: Timesta
         revoked_at: None,
         tenant_suspended: false,
     }
+}
+
+/// A link to a view that belongs to no session.
+pub fn a_view_link(store: &TestStore, name: &str, view: &str, expires_at: Timestamp) -> Share {
+    Share { session: None, view: Some(view.into()), user: None, ..a_share(store, name, "", expires_at) }
 }
 
 impl TestStore {
@@ -371,6 +379,43 @@ async fn a_share_link_is_found_by_its_hash_until_its_session_goes(store: &TestSt
     store.delete("s").await;
     store.open("s").await;
     assert!(!opens(hash_of_second).await, "it was made for a session that is gone");
+}
+
+async fn a_link_to_a_view_alone_is_found_until_its_view_goes(store: &TestStore) {
+    let view = "a view's 'name'";
+    let now = store.now().await.unwrap();
+    let hash = SecretHash::of("token");
+    let given = a_view_link(store, "link", view, now.plus(DAY));
+    let refused = store.try_record(Record::AddShare { share: given.clone(), hash }).await;
+    assert_eq!(verdict(&refused), "not_found", "there is no such view");
+    store.open("s").await;
+    for name in [view, "another"] {
+        store.put(a_doc(DefinitionKind::View, name)).await;
+    }
+    store.record(Record::AddShare { share: given.clone(), hash }).await;
+    let (of_another, of_session) = (SecretHash::of("another"), SecretHash::of("session"));
+    let share = a_view_link(store, "another", "another", now.plus(DAY));
+    store.record(Record::AddShare { share, hash: of_another }).await;
+    let share = Share { view: Some(view.into()), ..a_share(store, "published", "s", now.plus(DAY)) };
+    store.record(Record::AddShare { share, hash: of_session }).await;
+    for found in [
+        store.share_by_hash(hash).await.unwrap().unwrap(),
+        store.share(&store.tenant, "link", &ActingUser::Owner).await.unwrap().unwrap(),
+        store.share(&store.tenant, "link", &ActingUser::User(user("ann"))).await.unwrap().unwrap(),
+    ] {
+        assert!(found.is_valid(now) && !found.is_valid(now.plus(DAY)));
+        assert_eq!(Share { created_at: given.created_at, ..found }, given);
+    }
+    store.record(Record::RevokeShare { id: "link".into(), by: ActingUser::User(user("ann")) }).await;
+    assert!(!store.share_by_hash(hash).await.unwrap().unwrap().is_valid(now), "it was revoked");
+
+    store.record(Record::DropDoc { kind: DefinitionKind::View, id: view.into() }).await;
+    assert_eq!(store.share_by_hash(hash).await.unwrap(), None, "it was made for a view that is gone");
+    assert!(store.share_by_hash(of_another).await.unwrap().is_some());
+    assert!(store.share_by_hash(of_session).await.unwrap().is_some(), "it goes with its session");
+    store.delete("s").await;
+    assert_eq!(store.share_by_hash(of_session).await.unwrap(), None);
+    assert!(store.share_by_hash(of_another).await.unwrap().is_some());
 }
 
 async fn a_suspended_tenant_shows_in_its_share_links(store: &TestStore) {

@@ -13,7 +13,7 @@ use crate::approvals::an_approval;
 use crate::builders::*;
 use crate::definitions::a_doc;
 use crate::live::in_time;
-use crate::people::{a_key, a_share, a_user, identity};
+use crate::people::{a_key, a_share, a_user, a_view_link, identity};
 use crate::record_builders;
 use crate::stores::TestStore;
 
@@ -177,6 +177,9 @@ async fn fill(store: &TestStore) {
     store.record(Record::AddKey { key: a_key(store, "key"), hash: SecretHash::of("key") }).await;
     let share = a_share(store, "link", "s", now.plus(DAY));
     store.record(Record::AddShare { share, hash: SecretHash::of("link") }).await;
+    store.record(Record::PutDoc { doc: Box::new(a_doc(DefinitionKind::View, "view")), expects: None }).await;
+    let share = a_view_link(store, "view link", "view", now.plus(DAY));
+    store.record(Record::AddShare { share, hash: SecretHash::of("view link") }).await;
     store.record(Record::PutDoc { doc: Box::new(a_doc(DefinitionKind::Task, "doc")), expects: None }).await;
     store.record(Record::AddApproval(Box::new(an_approval("asked", "s")))).await;
     store.write(on("s", Guard::default(), Write::Talk(Box::new(record_builders::seated())))).await;
@@ -220,7 +223,9 @@ async fn is_empty(store: &TestStore) {
     assert_eq!(store.records_kept(tenant, RecordsOf::Tenant).await.unwrap(), RecordsKept::default());
     assert!(none(store.recall(tenant, key(1, 1)).await.map(Vec::from_iter)));
     assert_eq!(store.key_by_hash(SecretHash::of("key")).await.unwrap(), None);
-    assert_eq!(store.share_by_hash(SecretHash::of("link")).await.unwrap(), None);
+    for token in ["link", "view link"] {
+        assert_eq!(store.share_by_hash(SecretHash::of(token)).await.unwrap(), None, "{token}");
+    }
 }
 
 async fn a_deleted_tenant_takes_everything_with_it(store: &TestStore) {

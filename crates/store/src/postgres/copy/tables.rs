@@ -246,7 +246,7 @@ pub(super) const TABLES: &[CopiedTable] = &[
             ("view_id", "", Text),
             ("user_id", "", Text),
         ],
-        from: "shares s JOIN session_heads h ON h.sk = s.sk WHERE s.tk = ?1 ORDER BY hk",
+        from: "shares s LEFT JOIN session_heads h ON h.sk = s.sk WHERE s.tk = ?1 ORDER BY hk",
     },
     CopiedTable {
         name: "docs",

@@ -1,6 +1,7 @@
 //! Row-level security: what each role sees, and what it does not.
 
 use sederunt_core::access::{ActingUser, ShareAccess};
+use sederunt_core::definitions::DefinitionKind;
 use sederunt_core::people::{Key, SecretHash, Share};
 use sederunt_core::store::SearchQuery;
 use tokio_postgres::error::SqlState;
@@ -344,7 +345,7 @@ async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_its_bearer() {
         let share = Share {
             id: "link".into(),
             tenant: tenant("ours"),
-            session: id("s"),
+            session: Some(id("s")),
             access: ShareAccess::Read,
             view: None,
             user: None,
@@ -412,6 +413,61 @@ async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_its_bearer() {
         };
         scene.commit(Change::new(tenant("ours")).part(gone)).await.unwrap();
         assert_eq!(count(&admin, "SELECT count(*) FROM shares").await, 0, "a link goes with its session");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_link_to_a_view_alone_is_seen_by_its_maker_the_views_maker_owners_and_its_bearer() {
+    with_store(async |scene| {
+        let tk = scene.tenant_named("ours").await.to_string();
+        let Record::PutDoc { mut doc, expects } = putting("form", &[]) else { unreachable!() };
+        (doc.kind, doc.created_by) = (DefinitionKind::View, Some(sederunt_core::UserId::stored("ann")));
+        scene.commit(Change::new(tenant("ours")).record(Record::PutDoc { doc, expects })).await.unwrap();
+        let hash = SecretHash::of("token");
+        let share = Share {
+            id: "link".into(),
+            tenant: tenant("ours"),
+            session: None,
+            access: ShareAccess::Submit,
+            view: Some("form".into()),
+            user: None,
+            created_by: Some(sederunt_core::UserId::stored("bob")),
+            created_at: Timestamp::from_micros(1),
+            expires_at: Timestamp::from_micros(i64::MAX),
+            revoked_at: None,
+            tenant_suspended: false,
+        };
+        scene.commit(Change::new(tenant("ours")).record(Record::AddShare { share, hash })).await.unwrap();
+        let admin = scene.admin().await;
+        let hex = hex::encode(hash.0);
+        for (setting, rows) in [
+            (("app.user", "bob"), 1),
+            (("app.user", "ann"), 1),
+            (("app.user", "eve"), 0),
+            (("app.user", ""), 0),
+            (("app.role", "owner"), 1),
+            (("app.hash", &*hex), 1),
+        ] {
+            let settings = [("app.tk", &*tk), setting];
+            let seen = under(&admin, &scene.role("app"), &settings, "SELECT 1 FROM shares").await;
+            assert_eq!(seen, Ok(rows), "{setting:?}");
+            let changed = if setting.0 == "app.hash" { 0 } else { rows };
+            let revoked =
+                under(&admin, &scene.role("app"), &settings, "UPDATE shares SET revoked_at = 1").await;
+            assert_eq!(revoked, Ok(changed), "{setting:?}");
+        }
+        let planted = "INSERT INTO shares (tk, id, hash, view_id, access, created_by, created_at, expires_at)
+             SELECT tk, 'planted', 'x', id, 'submit', 'ann', 0, 1 FROM docs";
+        for (by, outcome) in [("eve", Err(SqlState::INSUFFICIENT_PRIVILEGE)), ("ann", Ok(1))] {
+            let settings = [("app.tk", &*tk), ("app.user", by)];
+            assert_eq!(under(&admin, &scene.role("app"), &settings, planted).await, outcome, "{by}");
+        }
+        let nothing = "INSERT INTO shares (tk, id, hash, access, created_by, created_at, expires_at)
+             SELECT tk, 'planted', 'x', 'submit', 'ann', 0, 1 FROM docs";
+        let settings = [("app.tk", &*tk), ("app.user", "ann")];
+        let outcome = under(&admin, &scene.role("app"), &settings, nothing).await;
+        assert_eq!(outcome, Err(SqlState::CHECK_VIOLATION), "a link opens something");
     })
     .await;
 }
@@ -502,7 +558,7 @@ async fn no_statement_of_one_user_reaches_the_share_links_of_another() {
             let share = Share {
                 id: format!("link of {user}"),
                 tenant: tenant("ours"),
-                session: id(&format!("of {user}")),
+                session: Some(id(&format!("of {user}"))),
                 access: ShareAccess::Read,
                 view: None,
                 user: None,

@@ -1,7 +1,9 @@
 //! The schema: brought forward, and refused when it is newer.
 
+use sederunt_core::access::ActingUser;
 use sederunt_core::session::Status;
 use sederunt_core::session::query::{SessionQuery, TypeFilter};
+use sederunt_core::store::ShareStore as _;
 
 use super::*;
 
@@ -24,6 +26,8 @@ async fn every_table_of_the_threads_goes_with_its_tenant_or_its_session() {
         [&tenants::TENANT_TABLES[..], &sessions::SESSION_TABLES, &otherwise, &of_nobody].concat();
     found.sort_unstable();
     known.sort_unstable();
+    // Share links belong to a session, or to a view of the tenant.
+    known.dedup();
     assert_eq!(found, known);
 }
 
@@ -47,8 +51,14 @@ fn take_back(directory: &TempDir) {
         "DROP TABLE approvals; DROP TABLE doc_facets; DROP TABLE docs; ALTER TABLE session_details DROP COLUMN run; \
          DROP TABLE talks; DROP TABLE talk_outbox; DROP TABLE installation; \
          DROP TABLE feedback_names; DROP TABLE feedback_sessions; DROP TABLE feedback_events; \
-         DROP TABLE lesson_words; DROP TABLE lessons; ALTER TABLE shares DROP COLUMN view_id; \
-         DROP TABLE departures; ALTER TABLE shares DROP COLUMN user_id; \
+         DROP TABLE lesson_words; DROP TABLE lessons; DROP TABLE shares; CREATE TABLE shares ( \
+            hk INTEGER PRIMARY KEY AUTOINCREMENT, tk INTEGER NOT NULL REFERENCES tenants (tk), id TEXT NOT NULL, \
+            sk INTEGER NOT NULL REFERENCES session_heads (sk), hash BLOB NOT NULL UNIQUE, access TEXT NOT NULL, \
+            created_by TEXT, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, revoked_at INTEGER, \
+            UNIQUE (tk, id)); \
+         CREATE INDEX shares_by_session ON shares (sk); \
+         INSERT INTO shares SELECT 7, tk, 'link', sk, x'01', 'read', 'ann', 1, 2, NULL FROM session_heads WHERE id = 's'; \
+         DROP TABLE departures; \
          DROP INDEX idempotency_by_scope; ALTER TABLE idempotency DROP COLUMN filed; \
          CREATE INDEX idempotency_by_scope ON idempotency (scope_head); DROP INDEX running; \
          ALTER TABLE session_heads DROP COLUMN counted; \
@@ -110,6 +120,12 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
         assert!(store.commit(under_a_key()).await.unwrap().replay.is_some());
         assert_eq!(store.texts("s").await, ["kept"]);
         assert_eq!(store.hits("kept").await, [("s".to_owned(), Some(1))], "words are found again");
+        let kept = store.share(&tenant(), "link", &ActingUser::Owner).await.unwrap().unwrap();
+        assert_eq!(
+            (kept.session, kept.view, kept.user),
+            (Some(id("s")), None, None),
+            "a link stays a session's"
+        );
         let run = Update { run: Some(Json::empty_object()), ..Update::default() };
         store.commit(change([on("s", Write::Update(Box::new(run)))])).await.unwrap();
         let session = store.session(&tenant(), &id("s")).await.unwrap().unwrap();
