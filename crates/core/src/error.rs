@@ -198,6 +198,15 @@ impl Error {
         Self::Invalid { field: field.into(), message: message.into() }
     }
 
+    /// The same error, with the place of what holds the invalid field.
+    #[must_use]
+    pub fn within(self, place: &str) -> Self {
+        match self {
+            Self::Invalid { field, message } => Self::invalid(format!("{place}.{field}"), message),
+            other => other,
+        }
+    }
+
     pub fn denied(message: impl Into<Cow<'static, str>>) -> Self {
         Self::Denied(message.into())
     }

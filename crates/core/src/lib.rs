@@ -25,6 +25,7 @@ pub mod memory;
 pub mod patience;
 pub mod people;
 pub mod quota;
+pub mod response;
 pub mod safety;
 pub mod session;
 pub mod store;

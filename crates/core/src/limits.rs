@@ -138,6 +138,12 @@ pub const COMPLAINTS_MAX: usize = 10;
 
 /// Questions of one view: a form that people still fill in.
 pub const QUESTIONS_MAX: usize = 50;
+/// Steps of a scale: from 0 to 10 at most.
+pub const SCALE_STEPS_MAX: usize = 11;
+/// Web origins that may show one form in a frame.
+pub const EMBED_ORIGINS_MAX: usize = 20;
+/// The name of a host, in bytes.
+pub const HOST_BYTES_MAX: usize = 253;
 /// A question, in characters.
 pub const QUESTION_CHARS_MAX: usize = 500;
 /// One answer to a view; with who gave it, it must fit into metadata.

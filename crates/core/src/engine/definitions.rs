@@ -273,10 +273,19 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses a task that names agents, criteria sets or other definitions that do not exist.
+    /// Refuses a task or a view that names agents, criteria sets or other definitions that do not exist.
     async fn check_references(&self, actor: &Actor, doc: &DefinitionDoc) -> Result<()> {
         if doc.kind == DefinitionKind::Agent {
             return self.check_secrets(actor, &doc.body.read().map_err(Error::internal)?);
+        }
+        if doc.kind == DefinitionKind::View {
+            let view: View = doc.body.read().map_err(Error::internal)?;
+            return match view.response.and_then(|response| response.criteria_set_id) {
+                Some(set) => {
+                    self.named_by("response.criteria_set_id", actor, DefinitionKind::CriteriaSet, &set).await
+                }
+                None => Ok(()),
+            };
         }
         if doc.kind != DefinitionKind::Task {
             return Ok(());
@@ -313,6 +322,15 @@ impl Engine {
 
     async fn check_bundle_references(&self, actor: &Actor, bundle: &Bundle) -> Result<()> {
         bundle.agents.iter().try_for_each(|agent| self.check_secrets(actor, agent))?;
+        for view in &bundle.views {
+            let set = view.value.response.as_ref().and_then(|response| response.criteria_set_id.as_ref());
+            if let Some(set) = set
+                && !bundle.criteria_sets.iter().any(|known| known.id == *set)
+            {
+                let field = "views.response.criteria_set_id";
+                self.named_by(field, actor, DefinitionKind::CriteriaSet, set).await?;
+            }
+        }
         for task in &bundle.tasks {
             for agent in task.value.agents().filter(|slug| !BUILT_IN_AGENTS.contains(slug)) {
                 if !bundle.agents.iter().any(|known| known.slug == agent) {

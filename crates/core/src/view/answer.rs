@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{QuestionType, Respondent, View, ViewQuestion};
+use super::{QuestionType, Respondent, ViewQuestion};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventType, NewEvent};
 use crate::json::Json;
 use crate::limits;
+use crate::strict::shortened;
 use crate::time::Timestamp;
 
 /// The event type of an answer.
@@ -86,7 +87,24 @@ pub fn names_in(event: &Event) -> Vec<String> {
 }
 
 /// Refuses values that do not fit the questions; the refusal names the first that does not.
-pub fn check(view: &View, values: &Json) -> Result<()> {
+pub fn check(questions: &[ViewQuestion], values: &Json) -> Result<()> {
+    check_as(AnswerStage::Whole, questions, values)
+}
+
+/// Refuses values that could not become part of an answer. What is required may still be missing.
+pub fn check_draft(questions: &[ViewQuestion], values: &Json) -> Result<()> {
+    check_as(AnswerStage::Draft, questions, values)
+}
+
+/// How complete an answer must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AnswerStage {
+    /// Its writer goes on writing: nothing is required, and nothing must have its least size yet.
+    Draft,
+    Whole,
+}
+
+fn check_as(stage: AnswerStage, questions: &[ViewQuestion], values: &Json) -> Result<()> {
     if !values.is_object() {
         return Err(Error::invalid("values", "must be an object"));
     }
@@ -95,15 +113,26 @@ pub fn check(view: &View, values: &Json) -> Result<()> {
     }
     let given = values.fields();
     if let Some((key, _)) =
-        given.iter().find(|(key, _)| !view.questions.iter().any(|question| question.key == *key))
+        given.iter().find(|(key, _)| !questions.iter().any(|question| question.key == *key))
     {
-        return Err(Error::invalid(format!("values.{key}"), "is no question of this view"));
+        return Err(Error::invalid(format!("values.{}", shortened(key)), "is no question of this view"));
     }
-    for question in &view.questions {
+    for question in questions {
         let value = given.iter().find(|(key, _)| *key == question.key).map(|(_, value)| value.value());
-        let wrong = match value {
-            None | Some(Value::Null) => question.required.then(|| "is required".to_owned()),
-            Some(value) => misfit(question, &value),
+        let wrong = match (stage, value) {
+            (AnswerStage::Draft, None | Some(Value::Null)) => None,
+            (AnswerStage::Whole, None | Some(Value::Null)) => {
+                question.required.then(|| "is required".to_owned())
+            }
+            (AnswerStage::Draft, Some(value)) => {
+                let unfinished = ViewQuestion {
+                    required: false,
+                    min: question.min.filter(|_| !question.kind.is_written()),
+                    ..question.clone()
+                };
+                misfit(&unfinished, &value)
+            }
+            (AnswerStage::Whole, Some(value)) => misfit(question, &value),
         };
         if let Some(wrong) = wrong {
             return Err(Error::invalid(format!("values.{}", question.key), wrong));
@@ -148,6 +177,10 @@ fn misfit(question: &ViewQuestion, value: &Value) -> Option<String> {
             Some(number) if number.is_finite() => outside(question, number, ""),
             _ => Some("must be a number".to_owned()),
         },
+        (QuestionType::Scale, Value::Number(number)) => match number.as_f64() {
+            Some(number) if number.fract() == 0.0 => outside(question, number, ""),
+            _ => Some("must be a whole number".to_owned()),
+        },
         (QuestionType::Boolean, Value::Bool(_)) => None,
         (QuestionType::Date, Value::String(text)) => {
             (!is_day(text)).then(|| "must be a day, as in 2026-11-16".to_owned())
@@ -157,6 +190,7 @@ fn misfit(question: &ViewQuestion, value: &Value) -> Option<String> {
             QuestionType::Choice => "must be one of the options".to_owned(),
             QuestionType::MultiChoice => "must be a list of options".to_owned(),
             QuestionType::Number => "must be a number".to_owned(),
+            QuestionType::Scale => "must be a whole number".to_owned(),
             QuestionType::Boolean => "must be true or false".to_owned(),
             QuestionType::Date => "must be a day, as in 2026-11-16".to_owned(),
         }),
@@ -192,15 +226,22 @@ mod tests {
                     "options":[{"value":"a"},{"value":"b"},{"value":"c"}]},
                 {"key":"n","label":"L","type":"number","min":-1,"max":1.5},
                 {"key":"yes","label":"L","type":"boolean"},
-                {"key":"day","label":"L","type":"date"}]"#,
+                {"key":"day","label":"L","type":"date"},
+                {"key":"scale","label":"L","type":"scale","min":-1,"max":5}]"#,
         );
         for fits in [
             "{}",
             r#"{"text":null,"one":null}"#,
             r#"{"text":"äöü","one":"b","many":["c","a"],"n":1.5,"yes":false,"day":"2028-02-29"}"#,
             r#"{"many":[],"n":-1}"#,
+            r#"{"scale":-1}"#,
+            r#"{"scale":5.0}"#,
         ] {
-            assert!(check(&view, &json(fits)).is_ok(), "{fits}: {:?}", check(&view, &json(fits)));
+            assert!(
+                check(&view.questions, &json(fits)).is_ok(),
+                "{fits}: {:?}",
+                check(&view.questions, &json(fits))
+            );
         }
         for (misfit, field) in [
             ("[]", "values"),
@@ -222,8 +263,11 @@ mod tests {
             (r#"{"day":"2026-02-30"}"#, "values.day"),
             (r#"{"day":"2026-11-16T10:00"}"#, "values.day"),
             (r#"{"day":20261116}"#, "values.day"),
+            (r#"{"scale":1.5}"#, "values.scale"),
+            (r#"{"scale":6}"#, "values.scale"),
+            (r#"{"scale":"5"}"#, "values.scale"),
         ] {
-            match check(&view, &json(misfit)) {
+            match check(&view.questions, &json(misfit)) {
                 Err(Error::Invalid { field: named, .. }) => assert_eq!(named, field, "{misfit}"),
                 other => panic!("{misfit}: {other:?}"),
             }
@@ -237,14 +281,14 @@ mod tests {
                 {"key":"m","label":"L","type":"multi_choice","required":true,"options":[{"value":"a"}]},
                 {"key":"b","label":"L","type":"boolean","required":true}]"#,
         );
-        assert!(check(&view, &json(r#"{"t":"x","m":["a"],"b":false}"#)).is_ok());
+        assert!(check(&view.questions, &json(r#"{"t":"x","m":["a"],"b":false}"#)).is_ok());
         for (values, field) in [
             (r#"{"m":["a"],"b":true}"#, "values.t"),
             (r#"{"t":" ","m":["a"],"b":true}"#, "values.t"),
             (r#"{"t":"x","m":[],"b":true}"#, "values.m"),
             (r#"{"t":"x","m":["a"],"b":null}"#, "values.b"),
         ] {
-            match check(&view, &json(values)) {
+            match check(&view.questions, &json(values)) {
                 Err(Error::Invalid { field: named, message }) => {
                     assert_eq!((&*named, message.as_str()), (field, "is required"), "{values}");
                 }
@@ -254,14 +298,34 @@ mod tests {
     }
 
     #[test]
+    fn a_draft_may_miss_what_is_required_and_what_is_not_finished_but_holds_no_misfit() {
+        let view = view(
+            r#"[{"key":"t","label":"L","required":true,"min":3,"max":5},
+                {"key":"m","label":"L","type":"multi_choice","required":true,"min":1,"options":[{"value":"a"}]},
+                {"key":"n","label":"L","type":"number","min":2}]"#,
+        );
+        for fits in ["{}", r#"{"t":"","m":[]}"#, r#"{"t":"ab"}"#, r#"{"t":null}"#] {
+            assert!(check_draft(&view.questions, &json(fits)).is_ok(), "{fits}");
+            assert!(check(&view.questions, &json(fits)).is_err(), "{fits}");
+        }
+        for misfit in [r#"{"t":"abcdef"}"#, r#"{"m":["b"]}"#, r#"{"n":1}"#, r#"{"x":1}"#, r#"{"t":5}"#, "[]"]
+        {
+            assert!(check_draft(&view.questions, &json(misfit)).is_err(), "{misfit}");
+        }
+    }
+
+    #[test]
     fn an_answer_one_byte_too_large_is_refused() {
         let view = view(r#"[{"key":"a","label":"L","max":100000}]"#);
         let around = r#"{"a":""}"#.len();
         let sized = |bytes: usize| json(&format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - around)));
-        assert!(check(&view, &sized(limits::ANSWER_BYTES_MAX)).is_ok());
-        assert!(matches!(check(&view, &sized(limits::ANSWER_BYTES_MAX + 1)), Err(Error::TooLarge { .. })));
+        assert!(check(&view.questions, &sized(limits::ANSWER_BYTES_MAX)).is_ok());
+        assert!(matches!(
+            check(&view.questions, &sized(limits::ANSWER_BYTES_MAX + 1)),
+            Err(Error::TooLarge { .. })
+        ));
         let plain = super::super::tests::view(r#"[{"key":"a","label":"L"}]"#);
-        assert!(check(&plain, &sized(limits::ANSWER_TEXT_CHARS + around)).is_ok());
-        assert!(check(&plain, &sized(limits::ANSWER_TEXT_CHARS + around + 1)).is_err());
+        assert!(check(&plain.questions, &sized(limits::ANSWER_TEXT_CHARS + around)).is_ok());
+        assert!(check(&plain.questions, &sized(limits::ANSWER_TEXT_CHARS + around + 1)).is_err());
     }
 }

@@ -56,7 +56,7 @@ pub fn submit(
         None => {}
     }
     check_open(&view.value, session, now)?;
-    answer::check(&view.value, values)?;
+    answer::check(&view.value.questions, values)?;
     let event = answer::event(&view.id, respondent, name, values)?;
     let waits = session.head.status == Status::WaitingHuman;
     if let Some(asked) = asked.filter(|asked| waits && asks(asked, &view.id, now)) {

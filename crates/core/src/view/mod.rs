@@ -7,15 +7,18 @@ pub mod answer;
 pub mod decide;
 pub mod respondent;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 pub use answer::{UnreadAnswer, ViewAnswer};
 pub use respondent::{Lead, Respondent};
 
-use crate::definitions::{Definition, DefinitionKind};
+use crate::definitions::{ASSIGNED_TO, Definition, DefinitionKind};
 use crate::error::{Error, Result};
 use crate::ids::{check_name, check_text};
 use crate::limits;
+use crate::response::ResponseConfig;
 use crate::time::Timestamp;
 
 /// A form.
@@ -30,6 +33,10 @@ pub struct View {
     pub publish_config: PublishConfig,
     /// The session that has published it, and takes its answers. Set by publishing alone.
     pub session_id: Option<String>,
+    /// Each answer is a response: a session of its own, which can be saved before it is submitted. No run publishes
+    /// such a view; it is open from its making until it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<ResponseConfig>,
 }
 
 /// Who may answer, and how long.
@@ -79,9 +86,12 @@ pub struct ViewQuestion {
     /// What may be chosen.
     #[serde(default)]
     pub options: Vec<QuestionOption>,
-    /// Bounds the characters of a text, the value of a number, or how many choices are made.
+    /// Bounds the characters of a text, the value of a number, or how many choices are made; the ends of a scale.
     pub min: Option<f64>,
     pub max: Option<f64>,
+    /// What single steps of a scale mean: step → label.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +105,8 @@ pub enum QuestionType {
     Boolean,
     /// A day: `2026-11-16`.
     Date,
+    /// A whole number between `min` and `max`.
+    Scale,
 }
 
 impl QuestionType {
@@ -106,6 +118,7 @@ impl QuestionType {
             Self::Number => "number",
             Self::Boolean => "boolean",
             Self::Date => "date",
+            Self::Scale => "scale",
         }
     }
 
@@ -113,8 +126,13 @@ impl QuestionType {
         matches!(self, Self::Choice | Self::MultiChoice)
     }
 
+    /// Whether its value grows while it is given, so that a draft may be below `min`.
+    const fn is_written(self) -> bool {
+        matches!(self, Self::Text | Self::MultiChoice)
+    }
+
     const fn counts(self) -> bool {
-        matches!(self, Self::Text | Self::Number | Self::MultiChoice)
+        matches!(self, Self::Text | Self::Number | Self::MultiChoice | Self::Scale)
     }
 }
 
@@ -143,13 +161,7 @@ impl Definition for View {
             return Err(Error::invalid("questions", format!("must be 1 to {}", limits::QUESTIONS_MAX)));
         }
         for (n, question) in self.questions.iter().enumerate() {
-            let placed = |error| match error {
-                Error::Invalid { field, message } => {
-                    Error::invalid(format!("questions[{n}].{field}"), message)
-                }
-                other => other,
-            };
-            question.check().map_err(placed)?;
+            question.check().map_err(|error| error.within(&format!("questions[{n}]")))?;
             if self.questions[..n].iter().any(|other| other.key == question.key) {
                 return Err(Error::invalid(
                     format!("questions[{n}].key"),
@@ -157,7 +169,13 @@ impl Definition for View {
                 ));
             }
         }
-        Ok(())
+        match &self.response {
+            Some(_) if self.session_id.is_some() => {
+                Err(Error::invalid("response", "a view that a run publishes takes no responses"))
+            }
+            Some(response) => response.check(&self.questions).map_err(|error| error.within("response")),
+            None => Ok(()),
+        }
     }
 
     fn check_change(&self, before: &Self) -> Result<()> {
@@ -179,11 +197,54 @@ impl Definition for View {
     }
 
     fn facets(&self) -> Vec<(&'static str, Box<str>)> {
-        self.session_id.iter().map(|id| (SESSION_FACET, id.as_str().into())).collect()
+        let session = self.session_id.iter().map(|id| (SESSION_FACET, id.as_str().into()));
+        let assignee = self.response.iter().filter_map(|response| response.assigned_to.as_ref());
+        session.chain(assignee.map(|user| (ASSIGNED_TO, user.as_str().into()))).collect()
+    }
+}
+
+impl View {
+    /// Whether people can answer it: a run has published it, or it takes responses.
+    pub const fn takes_answers(&self) -> bool {
+        self.session_id.is_some() || self.response.is_some()
     }
 }
 
 impl ViewQuestion {
+    /// The steps of a scale, from the lowest.
+    pub fn steps(&self) -> impl Iterator<Item = i64> + use<> {
+        let end = |bound: Option<f64>| bound.unwrap_or_default() as i64;
+        end(self.min)..=end(self.max)
+    }
+
+    fn check_scale(&self) -> Result<()> {
+        if self.kind != QuestionType::Scale {
+            return match self.labels.is_empty() {
+                true => Ok(()),
+                false => Err(Error::invalid("labels", "are for scales")),
+            };
+        }
+        let (Some(min), Some(max)) = (self.min, self.max) else {
+            return Err(Error::invalid("min", "a scale needs `min` and `max`"));
+        };
+        for (field, end) in [("min", min), ("max", max)] {
+            if end.fract() != 0.0 || end.abs() > SCALE_END_MAX {
+                return Err(Error::invalid(field, "must be a whole number within a million"));
+            }
+        }
+        if min >= max || max - min >= limits::SCALE_STEPS_MAX as f64 {
+            let most = limits::SCALE_STEPS_MAX;
+            return Err(Error::invalid("max", format!("a scale has 2 to {most} steps")));
+        }
+        for (step, label) in &self.labels {
+            check_text("labels", label, limits::NAME_CHARS_MAX)?;
+            if !self.steps().any(|known| known.to_string() == *step) {
+                return Err(Error::invalid("labels", format!("`{step}` is no step of the scale")));
+            }
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<()> {
         check_name("key", &self.key)?;
         check_text("label", &self.label, limits::QUESTION_CHARS_MAX)?;
@@ -219,9 +280,12 @@ impl ViewQuestion {
         {
             return Err(Error::invalid("max", "is less than `min`"));
         }
-        Ok(())
+        self.check_scale()
     }
 }
+
+/// How far the ends of a scale may be from zero.
+const SCALE_END_MAX: f64 = 1e6;
 
 /// An HMAC under the installation's key, with every part delimited from the next.
 fn mac(key: &[u8; 32], what: &str, parts: &[&str]) -> [u8; 32] {
@@ -265,6 +329,16 @@ pub(crate) mod tests {
             ),
             (r#"[{"key":"a","label":"A","type":"date","min":1}]"#, "questions[0].min"),
             (r#"[{"key":"a","label":"A","type":"number","min":2,"max":1}]"#, "questions[0].max"),
+            (r#"[{"key":"a","label":"A","type":"scale","min":1}]"#, "questions[0].min"),
+            (r#"[{"key":"a","label":"A","type":"scale","min":0.5,"max":3}]"#, "questions[0].min"),
+            (r#"[{"key":"a","label":"A","type":"scale","min":0,"max":1e9}]"#, "questions[0].max"),
+            (r#"[{"key":"a","label":"A","type":"scale","min":1,"max":1}]"#, "questions[0].max"),
+            (r#"[{"key":"a","label":"A","type":"scale","min":0,"max":11}]"#, "questions[0].max"),
+            (
+                r#"[{"key":"a","label":"A","type":"scale","min":0,"max":2,"labels":{"3":"x"}}]"#,
+                "questions[0].labels",
+            ),
+            (r#"[{"key":"a","label":"A","type":"number","labels":{"3":"x"}}]"#, "questions[0].labels"),
         ] {
             match view(questions).check() {
                 Err(Error::Invalid { field: named, .. }) => assert_eq!(named, field, "{questions}"),
@@ -277,6 +351,15 @@ pub(crate) mod tests {
         };
         assert!(many(limits::QUESTIONS_MAX).check().is_ok());
         assert!(many(limits::QUESTIONS_MAX + 1).check().is_err());
+    }
+
+    #[test]
+    fn a_scale_has_up_to_eleven_whole_steps() {
+        let scale = view(
+            r#"[{"key":"a","label":"A","type":"scale","min":0,"max":10,"labels":{"0":"no","10":"yes"}}]"#,
+        );
+        assert!(scale.check().is_ok());
+        assert_eq!(scale.questions[0].steps().count(), limits::SCALE_STEPS_MAX);
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub enum RespondentKind {
 impl RespondentKind {
     const ALL: [Self; 4] = [Self::User, Self::Credential, Self::Lead, Self::Cookie];
 
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -100,7 +104,7 @@ pub enum Admission {
 pub fn admit(view: &StoredDefinition<View>, actor: &Actor, cleared: Option<Respondent>) -> Result<Admission> {
     match actor.role {
         // An unpublished view is only for those who edit it.
-        Role::Member if view.value.session_id.is_none() => Err(Error::NotFound),
+        Role::Member if !view.value.takes_answers() => Err(Error::NotFound),
         Role::Owner | Role::Member => Ok(Admission::As(Respondent::of(actor))),
         // A personal link: it proves which member answers.
         Role::Share if opens(actor, view) && actor.user.is_some() => Ok(Admission::As(Respondent::of(actor))),
@@ -222,7 +226,7 @@ pub fn unseal(
         Some(kind) => (kind, true),
         None => (kind, false),
     };
-    let kind = RespondentKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
+    let kind = RespondentKind::parse(kind)?;
     let id = String::from_utf8(BASE64.decode(id).ok()?).ok()?;
     let seconds: i64 = until.parse().ok()?;
     let until = Timestamp::from_micros(seconds.checked_mul(1_000_000)?);

@@ -161,6 +161,18 @@ fn field(n: usize, question: &ViewQuestion) -> String {
         }
         QuestionType::Date => labelled(format!("<input {common} type=\"date\"{required}>")),
         QuestionType::Boolean => grouped(radios(&[("true", "Yes"), ("false", "No")])),
+        QuestionType::Scale => {
+            let steps: Vec<String> = question.steps().map(|step| step.to_string()).collect();
+            let each: Vec<(&str, String)> = steps
+                .iter()
+                .map(|step| match question.labels.get(step) {
+                    Some(label) => (step.as_str(), format!("{step} – {label}")),
+                    None => (step.as_str(), step.clone()),
+                })
+                .collect();
+            let each: Vec<(&str, &str)> = each.iter().map(|(step, shown)| (*step, shown.as_str())).collect();
+            grouped(radios(&each))
+        }
         QuestionType::Choice if question.options.len() <= RADIOS_MAX => {
             let each: Vec<(&str, &str)> = question
                 .options

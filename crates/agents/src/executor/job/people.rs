@@ -30,7 +30,7 @@ pub(super) fn builtin(name: &str) -> Option<ToolSpec> {
             "Publishes a form that people answer. Waits for the first answer, unless `blocking` is false: then it gives \
              the link to hand on, and answers come later. Gate: `member` lets members of the team answer, `none` \
              everybody who has the link, `lead` everybody who has it and says who they are.",
-            r#"{"type":"object","required":["title","questions"],"properties":{"title":{"type":"string","minLength":1},"description":{"type":"string"},"questions":{"type":"array","minItems":1,"maxItems":50,"items":{"type":"object","required":["key","label"],"properties":{"key":{"type":"string"},"label":{"type":"string"},"type":{"enum":["text","choice","multi_choice","number","boolean","date"]},"required":{"type":"boolean"},"help":{"type":"string"},"options":{"type":"array","items":{"type":"object","required":["value"],"properties":{"value":{"type":"string"},"label":{"type":"string"}}}},"min":{"type":"number"},"max":{"type":"number"}}}},"blocking":{"type":"boolean"},"gate":{"enum":["member","none","lead"]}}}"#,
+            r#"{"type":"object","required":["title","questions"],"properties":{"title":{"type":"string","minLength":1},"description":{"type":"string"},"questions":{"type":"array","minItems":1,"maxItems":50,"items":{"type":"object","required":["key","label"],"properties":{"key":{"type":"string"},"label":{"type":"string"},"type":{"enum":["text","choice","multi_choice","number","boolean","date","scale"]},"required":{"type":"boolean"},"help":{"type":"string"},"options":{"type":"array","items":{"type":"object","required":["value"],"properties":{"value":{"type":"string"},"label":{"type":"string"}}}},"min":{"type":"number"},"max":{"type":"number"},"labels":{"type":"object","additionalProperties":{"type":"string"}}}}},"blocking":{"type":"boolean"},"gate":{"enum":["member","none","lead"]}}}"#,
         ),
         _ => return None,
     };
@@ -101,7 +101,7 @@ fn question(call: &ToolCall) -> Result<Json, Error> {
 fn feedback(call: &ToolCall) -> Result<FeedbackForm, Error> {
     let FeedbackArgs { title, description, questions, blocking, gate } = strict::read(call.args.as_str())?;
     let publish_config = PublishConfig { gate, expires_at: None };
-    let view = View { title, description, questions, publish_config, session_id: None };
+    let view = View { title, description, questions, publish_config, session_id: None, response: None };
     view.check()?;
     Ok(FeedbackForm { view, blocking })
 }

@@ -16,9 +16,9 @@ use utoipa::{PartialSchema, ToSchema};
 
 pub use shapes::{
     Agent, AgentLimits, AgentList, ApprovalTerms, Bundle, Choice, CriteriaSet, CriteriaSetList, Dimension,
-    Entity, EntityList, FieldMap, Gate, OnChildFailure, OnExpiry, Output, OutputType, PublishConfig,
-    Question, QuestionOption, QuestionType, RunLimits, Step, Task, TaskList, TaskStatus, Tool, ToolType,
-    View, ViewList, WriteGrant,
+    Entity, EntityList, FieldMap, Gate, OnChildFailure, OnExpiry, Output, OutputType, PromotionMode,
+    PublishConfig, Question, QuestionOption, QuestionType, ResponseConfig, RunLimits, Step, Task, TaskList,
+    TaskStatus, Tool, ToolType, View, ViewList, WriteGrant,
 };
 
 use crate::query::params;
@@ -263,8 +263,11 @@ mod tests {
             "options": [{"value": "v", "label": "l", "score": 1, "flag": true}],
             "option_styles": {"v": {"hard_block": true}}}]}],
         "views": [{"id": "v", "title": "T", "description": "d", "questions": [{"key": "k", "label": "l", "type": "choice",
-            "required": true, "help": "h", "options": [{"value": "v", "label": "l"}]}],
-            "publish_config": {"gate": "none", "expires_at": "2030-01-01T00:00:00Z"}}]
+            "required": true, "help": "h", "options": [{"value": "v", "label": "l"}]},
+                {"key": "s", "label": "l", "type": "scale", "min": 0, "max": 10, "labels": {"0": "l"}}],
+            "publish_config": {"gate": "none", "expires_at": "2030-01-01T00:00:00Z"},
+            "response": {"entity_type": "x", "fields": {"k": "f"}, "criteria_set_id": "c", "promote": "approval",
+                "assigned_to": "u", "once": false, "embed_origins": ["https://example.org"]}}]
     }"#;
 
     fn names(value: &Value) -> Vec<String> {
@@ -298,14 +301,14 @@ mod tests {
         let set = kept(bundle.criteria_sets[0].value.clone());
         let dimension = &set["dimensions"][0];
         let view = kept(bundle.views[0].value.clone());
-        let question = &view["questions"][0];
+        let (choice, scale) = (&view["questions"][0], &view["questions"][1]);
         let with = |thing: &Value, more: &str| {
             let mut names = names(thing);
             names.push(more.to_owned());
             names.sort();
             names
         };
-        let table: [(&str, Vec<String>, Vec<String>); 16] = [
+        let table: [(&str, Vec<String>, Vec<String>); 18] = [
             ("task", with(&task, "warnings"), documented::<Task>()),
             ("step", names(&task["steps"][0]), documented::<Step>()),
             ("output", names(&task["output"]), documented::<Output>()),
@@ -320,8 +323,10 @@ mod tests {
             ("option", names(&dimension["options"][0]), documented::<Choice>()),
             ("view", with(&view, "url"), documented::<View>()),
             ("gate", names(&view["publish_config"]), documented::<PublishConfig>()),
-            ("question", names(question), documented::<Question>()),
-            ("choice", names(&question["options"][0]), documented::<QuestionOption>()),
+            ("question", with(choice, "labels"), documented::<Question>()),
+            ("scale", names(scale), documented::<Question>()),
+            ("choice", names(&choice["options"][0]), documented::<QuestionOption>()),
+            ("response", names(&view["response"]), documented::<ResponseConfig>()),
         ];
         for (what, written, documented) in table {
             assert_eq!(written, documented, "{what}");

@@ -354,6 +354,9 @@ pub struct View {
     /// The session that has published it, and takes its answers. Given with `epoch` when it is made, and never changed.
     #[schema(min_length = 1, max_length = 200)]
     session_id: Option<String>,
+    /// Takes responses, each a session of its own; no run publishes such a view. Left out where there is none.
+    #[schema(required = false, nullable = false)]
+    response: Option<ResponseConfig>,
     /// The link to the page on which it is answered; null in lists and while it is not published.
     url: Option<String>,
     version: u64,
@@ -402,12 +405,50 @@ pub struct Question {
     /// What may be chosen.
     #[schema(required = false, max_items = 100)]
     options: Vec<QuestionOption>,
-    /// The least length of a text, value of a number, or number of choices.
+    /// The least length of a text, value of a number, number of choices, or step of a scale.
     min: Option<f64>,
     max: Option<f64>,
+    /// What single steps of a scale mean: step → label. Left out where there are none.
+    #[schema(required = false)]
+    labels: BTreeMap<String, String>,
 }
 
-/// A `date` is a day, such as `2026-11-16`; a `multi_choice` is a list of values.
+/// How a view takes responses.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes a core type in the API document")]
+pub struct ResponseConfig {
+    /// The type of the entity that a promoted response becomes, where the response names no entity.
+    #[schema(min_length = 1, max_length = 200)]
+    entity_type: Option<String>,
+    /// Which answer is written to which field of the entity: question key → entity field.
+    #[schema(required = false)]
+    fields: BTreeMap<String, String>,
+    /// The criteria set that scores and flags submitted responses.
+    #[schema(min_length = 1, max_length = 200)]
+    criteria_set_id: Option<String>,
+    #[schema(required = false)]
+    promote: PromotionMode,
+    /// The user who decides on promotions, and who may read the responses.
+    #[schema(min_length = 1, max_length = 200)]
+    assigned_to: Option<String>,
+    /// Each respondent submits one response.
+    #[schema(required = false, default = true)]
+    once: bool,
+    /// The exact origins, such as `https://example.org`, whose pages may show the form in a frame.
+    #[schema(required = false, max_items = 20)]
+    embed_origins: Vec<String>,
+}
+
+/// `approval`: a person decides whether a submitted response is written to its entity; `off`: it is not.
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum PromotionMode {
+    Approval,
+    Off,
+}
+
+/// A `date` is a day, such as `2026-11-16`; a `multi_choice` is a list of values; a `scale` is a whole number between `min`
+/// and `max`, which it needs, with at most 11 steps.
 #[derive(Debug, ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum QuestionType {
@@ -417,6 +458,7 @@ pub enum QuestionType {
     Number,
     Boolean,
     Date,
+    Scale,
 }
 
 #[derive(Debug, ToSchema)]

@@ -6,7 +6,8 @@ const share = new URLSearchParams(location.search).get("share");
 
 function valueOf(field) {
   switch (field.dataset.type) {
-    case "number": return Number(field.value);
+    case "number":
+    case "scale": return Number(field.value);
     case "boolean": return field.value === "true";
     default: return field.value;
   }
