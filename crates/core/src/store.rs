@@ -23,6 +23,7 @@ pub use crate::lesson::LessonStore;
 pub use crate::live::DeltaStore;
 pub use crate::memory::{MemoryStore, VectorStore};
 pub use crate::people::{AuditStore, KeyStore, ShareStore, TenantRowStore, UserStore};
+pub use crate::response::ResponseStore;
 pub use crate::safety::CrisisStore;
 pub use crate::session::{SessionListStore, SessionRowStore};
 pub use crate::talk::TalkStore;
@@ -67,7 +68,7 @@ macro_rules! sum_of_traits {
 sum_of_traits! {
     /// Rows that belong to one session. They lie where it lies: in the durable store, or in memory for an incognito one.
     SessionStore =
-        CommitStore SessionRowStore EventStore ApprovalStore TalkStore MemoryStore VectorStore
+        CommitStore SessionRowStore EventStore ApprovalStore ResponseStore TalkStore MemoryStore VectorStore
         ShareStore RatingStore SweepStore DeltaStore
 }
 

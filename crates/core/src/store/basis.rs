@@ -11,6 +11,7 @@ use crate::definitions::{self, DefinitionKind};
 use crate::error::{Conflict, Error};
 use crate::ids::{CredentialId, SessionId, UserId};
 use crate::people::Identity;
+use crate::response::ResponseRow;
 
 /// A row, by what it is found by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,11 @@ pub enum RowKey<'r> {
     /// The document that has this slug.
     Slug(definitions::DefinitionKind, &'r str),
     Approval(&'r str),
+    /// The response to a view that keeps the respondent of this name from opening another.
+    StandingResponse {
+        view_id: &'r str,
+        respondent_name: &'r str,
+    },
     ApiKey(&'r CredentialId),
     Share(&'r str),
     User(&'r UserId),
@@ -102,6 +108,11 @@ impl Record {
                 (RowKey::Approval(&approval.id), Expect::Absent),
             ],
             Self::CloseApproval { id, .. } => smallvec![(RowKey::Approval(id), Expect::Pending)],
+            // Another one is `Stale`: the decision is taken again and finds it.
+            Self::AddResponse(row) => smallvec![
+                (RowKey::Session(&row.session), Expect::Present),
+                (standing(row), Expect::Version(None)),
+            ],
             Self::HoldCrisis { id, .. } => smallvec![(RowKey::Crisis(Cow::Borrowed(id)), Expect::Present)],
             Self::AddFeedback(event) => smallvec![(RowKey::Feedback(&event.id), Expect::Absent)],
             Self::PutFeedbackSession { session, expects } => {
@@ -132,6 +143,7 @@ impl Record {
             }
             // The last word stands, or what is not there is no error.
             Self::DropDoc { .. }
+            | Self::SetResponse { .. }
             | Self::PutMemory(_)
             | Self::DropMemory { .. }
             | Self::DropMemories { .. }
@@ -160,6 +172,7 @@ impl Record {
             Self::CloseApproval { id, state, .. } => {
                 smallvec![(RowKey::Approval(id), Some(RowState::Approval(*state)))]
             }
+            Self::AddResponse(row) if row.occupies() => smallvec![(standing(row), Some(RowState::Present))],
             Self::AddCrisis(crisis) => {
                 smallvec![(RowKey::Crisis(Cow::Owned(crisis.id.to_string())), Some(RowState::Present))]
             }
@@ -184,7 +197,9 @@ impl Record {
                 smallvec![(RowKey::Identity(identity), Some(RowState::Of(user.as_str().into())))]
             }
             // Nothing that another record rests on.
-            Self::PutMemory(_)
+            Self::AddResponse(_)
+            | Self::SetResponse { .. }
+            | Self::PutMemory(_)
             | Self::DropMemory { .. }
             | Self::DropMemories { .. }
             | Self::MoveMemories { .. }
@@ -197,6 +212,10 @@ impl Record {
             | Self::MergeUser { .. } => smallvec![],
         }
     }
+}
+
+fn standing(row: &ResponseRow) -> RowKey<'_> {
+    RowKey::StandingResponse { view_id: &row.view_id, respondent_name: &row.respondent_name }
 }
 
 /// Rows as the records of a change have left them so far.

@@ -165,6 +165,8 @@ pub struct Update {
     pub leaves: Option<UserId>,
     pub holder: Option<UserId>,
     pub run: Option<Json>,
+    /// `Some(None)` empties them.
+    pub draft_values: Option<Option<Json>>,
     pub result: Option<Json>,
     pub usage: Option<Json>,
     /// An empty one takes away what was there.

@@ -21,8 +21,8 @@ use super::private_budget::{PrivateUse, charges};
 use super::{
     ApprovalStore, Change, CommitResult, CommitStore, DeltaStore, DueSession, EventStore, Home, IdemKey,
     MemoryQuery, MemoryStore, PartTarget, PrivateLimits, RatingStore, RecordsKept, RecordsOf, Refusal,
-    Replay, SessionRowStore, SessionStore, ShareStore, Store, StoreFuture, SweepStore, TalkStore,
-    VectorQuery, VectorStore, Vectors, Write,
+    Replay, ResponseStore, SessionRowStore, SessionStore, ShareStore, Store, StoreFuture, SweepStore,
+    TalkStore, VectorQuery, VectorStore, Vectors, Write,
 };
 use crate::access::ActingUser;
 use crate::approval::Approval;
@@ -34,6 +34,7 @@ use crate::live;
 use crate::memory::vector::Vector;
 use crate::memory::{self, Memory, Owner};
 use crate::people::{Audit, SecretHash, Share};
+use crate::response::{RespondentHistory, ResponseQuery, StoredResponse};
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
 use crate::talk::Talk;
@@ -329,6 +330,44 @@ impl ApprovalStore for IncognitoRouter {
                 Box::pin(either(self.durable.approval(tenant, id), private.approval(tenant, id)))
             }
         }
+    }
+}
+
+impl ResponseStore for IncognitoRouter {
+    fn response<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, Option<StoredResponse>> {
+        self.of(tenant, id).response(tenant, id)
+    }
+
+    // No view opens an incognito session, so what is found by view is durable.
+    fn respondent_history<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        view_id: &'a str,
+        respondent_name: &'a str,
+    ) -> StoreFuture<'a, RespondentHistory> {
+        self.durable.respondent_history(tenant, view_id, respondent_name)
+    }
+
+    fn silent_drafts<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        view_id: &'a str,
+        kept: usize,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<SessionId>> {
+        self.durable.silent_drafts(tenant, view_id, kept, limit)
+    }
+
+    fn responses<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ResponseQuery,
+    ) -> StoreFuture<'a, Page<StoredResponse, i64>> {
+        self.durable.responses(tenant, query)
     }
 }
 

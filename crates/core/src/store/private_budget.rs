@@ -220,7 +220,11 @@ fn write_bytes(write: &Write) -> u64 {
 
 /// The texts of a row that replace what was there: counted as if they were added.
 fn update_bytes(update: &Update) -> u64 {
-    [&update.metadata, &update.run, &update.result].iter().map(|text| json_bytes(text.as_ref())).sum()
+    let draft_values = update.draft_values.as_ref().and_then(Option::as_ref);
+    [update.metadata.as_ref(), update.run.as_ref(), update.result.as_ref(), draft_values]
+        .into_iter()
+        .map(json_bytes)
+        .sum()
 }
 
 fn json_bytes(json: Option<&Json>) -> u64 {

@@ -10,6 +10,7 @@ use crate::ids::{CredentialId, SessionId, UserId};
 use crate::lesson::{self, Lesson};
 use crate::memory::{Memory, Owner};
 use crate::people::{Identity, Key, SecretHash, Share, User};
+use crate::response::{ResponseRow, ResponseState};
 use crate::safety::codes::HoldReason;
 use crate::safety::record::CrisisRecord;
 use crate::time::Timestamp;
@@ -38,6 +39,15 @@ pub enum Record {
         decided_by: Option<Box<str>>,
         /// `None` leaves what was staged as it is.
         body: Option<Box<approval::ApprovalBody>>,
+    },
+    /// Its session must exist, or be made by the same change. Another response of the same respondent in the way is
+    /// `Stale`.
+    AddResponse(Box<ResponseRow>),
+    /// Moves a response, or says that it was saved again. The guard of its session's part keeps it consistent. One that
+    /// is not there is no error.
+    SetResponse {
+        session: SessionId,
+        state: ResponseState,
     },
     /// Writes a memory whole, new or not: the last word stands.
     PutMemory(Box<Memory>),
@@ -150,6 +160,8 @@ impl Record {
     pub fn home(&self) -> Home<'_> {
         match self {
             Self::AddApproval(approval) => Home::Session(&approval.session),
+            Self::AddResponse(row) => Home::Session(&row.session),
+            Self::SetResponse { session, .. } => Home::Session(session),
             Self::AddShare { share, .. } => share.session.as_ref().map_or(Home::Tenant, Home::Session),
             Self::CloseApproval { id, .. } => Home::Approval(id),
             Self::PutMemory(memory) => Home::Owner(&memory.owner),
@@ -192,6 +204,8 @@ impl Record {
             | Self::DropDoc { .. }
             | Self::AddApproval(_)
             | Self::CloseApproval { .. }
+            | Self::AddResponse(_)
+            | Self::SetResponse { .. }
             | Self::AddFeedback(_)
             | Self::PutFeedbackSession { .. }
             | Self::PutLesson { .. }

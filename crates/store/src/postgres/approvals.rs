@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Scope, Tx};
+use super::tx::{Context, Scope, Tx};
 use super::{PostgresStore, definitions, read};
 use crate::filtered_list::FilteredList;
 
@@ -75,6 +75,16 @@ impl ApprovalListStore for PostgresStore {
             Ok(list.page(rows.iter().map(approval_of).collect::<Result<_>>()?))
         })
     }
+}
+
+/// The newest promotion of each of these sessions that has any.
+pub(super) async fn promotions_of(context: &Context, tk: i32, sessions: &[i64]) -> Result<Vec<Approval>> {
+    let sql = format!(
+        "SELECT DISTINCT ON (a.sk) {APPROVAL} FROM approvals a JOIN session_heads h ON h.tk = a.tk AND h.sk = a.sk
+         WHERE a.tk = $1 AND a.sk = ANY ($2) AND a.kind = 'promotion' ORDER BY a.sk, a.n DESC"
+    );
+    let rows = context.read(Scope::Tenant(tk), &sql, &[&tk, &sessions]).await?;
+    rows.iter().map(|row| approval_of(row).map(|(_, approval)| approval)).collect()
 }
 
 /// Adds an approval to a session that cannot be deleted meanwhile. Returns the rows written.

@@ -62,6 +62,7 @@ mod people;
 mod ratings;
 mod records;
 mod reply_pieces;
+mod responses;
 mod rows;
 mod seal;
 mod search;

@@ -10,7 +10,7 @@ use sederunt_core::time::Timestamp;
 use super::commit::Abort;
 use super::fault::{Fault, Result};
 use super::tx::Tx;
-use super::{approvals, crises, definitions, feedback, lessons, memories, ratings, talk};
+use super::{approvals, crises, definitions, feedback, lessons, memories, ratings, responses, talk};
 
 /// Writes one record of a change, which was judged under the locks of `commit/basis.rs`.
 pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> Result<(), Abort> {
@@ -33,6 +33,10 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
         Record::AddRating(rating) => return Ok(ratings::add(tx, tk, rating).await?),
         Record::AddCrisis(crisis) => return Ok(crises::add(tx, tk, crisis).await?),
         Record::HoldCrisis { id, until, reason } => crises::hold(tx, tk, id, *until, *reason).await? > 0,
+        Record::AddResponse(row) => responses::add(tx, tk, row, now).await? > 0,
+        Record::SetResponse { session, state } => {
+            return Ok(responses::set(tx, tk, session, *state, now).await?);
+        }
         Record::AddApproval(approval) => approvals::add(tx, tk, approval, now).await? > 0,
         Record::AddKey { key, hash } => {
             let sql = "INSERT INTO api_keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at)

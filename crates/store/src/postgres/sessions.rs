@@ -225,6 +225,7 @@ pub(super) struct DetailsUpdate<'a> {
     description: Option<(Option<&'a str>, Option<DescriptionSource>)>,
     metadata: Option<&'a Json>,
     run: Option<&'a Json>,
+    draft_values: Option<Option<&'a Json>>,
     result: Option<&'a Json>,
     usage: Option<&'a Json>,
     error_message: Option<&'a str>,
@@ -241,6 +242,7 @@ impl<'a> DetailsUpdate<'a> {
             description: update.description.as_ref().map(|(text, source)| (text.as_deref(), *source)),
             metadata: update.metadata.as_ref(),
             run: update.run.as_ref(),
+            draft_values: update.draft_values.as_ref().map(Option::as_ref),
             result: update.result.as_ref(),
             usage: update.usage.as_ref(),
             error_message: update.error_message.as_deref(),
@@ -253,6 +255,7 @@ impl<'a> DetailsUpdate<'a> {
             || [metadata, run, result, usage].iter().any(|json| json.is_some())
             || error_message.is_some()
             || end_reason.is_some()
+            || wide.draft_values.is_some()
             || wide.completed;
         if touched && wide.description.is_none() {
             wide.description = fallback.take().map(|text| (Some(text), Some(DescriptionSource::Fallback)));
@@ -268,6 +271,7 @@ impl<'a> DetailsUpdate<'a> {
             description: later.description.or(self.description),
             metadata: later.metadata.or(self.metadata),
             run: later.run.or(self.run),
+            draft_values: later.draft_values.or(self.draft_values),
             result: later.result.or(self.result),
             usage: later.usage.or(self.usage),
             error_message: later.error_message.or(self.error_message),
@@ -293,12 +297,14 @@ pub(super) fn update_details<'a>(
              metadata = coalesce(u.metadata, s.metadata), run = coalesce(u.run, s.run),
              result = coalesce(u.result, s.result), usage = coalesce(u.usage, s.usage),
              error_message = nullif(coalesce(u.error_message, s.error_message), ''),
-             end_reason = coalesce(u.end_reason, s.end_reason), completed_at = coalesce(u.completed_at, s.completed_at)
+             end_reason = coalesce(u.end_reason, s.end_reason), completed_at = coalesce(u.completed_at, s.completed_at),
+             draft_values = CASE WHEN u.drafted THEN u.draft_values ELSE s.draft_values END
          FROM (SELECT unnest($2::bigint[]) AS sk, unnest($3::boolean[]) AS titled, unnest($4::text[]) AS title,
              unnest($5::boolean[]) AS described, unnest($6::text[]) AS description,
              unnest($7::text[]) AS source, unnest($8::text[]) AS metadata, unnest($9::text[]) AS run,
              unnest($10::text[]) AS result, unnest($11::text[]) AS usage, unnest($12::text[]) AS error_message,
-             unnest($13::text[]) AS end_reason, unnest($14::bigint[]) AS completed_at) u
+             unnest($13::text[]) AS end_reason, unnest($14::bigint[]) AS completed_at,
+             unnest($15::boolean[]) AS drafted, unnest($16::text[]) AS draft_values) u
          WHERE s.tk = $1 AND s.sk = u.sk";
     let cells = columns![
             tk, wide, one =>
@@ -315,6 +321,8 @@ pub(super) fn update_details<'a>(
             one.error_message,
             one.end_reason,
             one.completed.then_some(now.as_micros()),
+            one.draft_values.is_some(),
+            one.draft_values.flatten().map(Json::as_str),
     ];
     Some((sql, cells))
 }
@@ -422,6 +430,7 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
         "DELETE FROM session_metadata WHERE tk = $1 AND sk = $2",
         "DELETE FROM shares WHERE tk = $1 AND sk = $2",
         "DELETE FROM approvals WHERE tk = $1 AND sk = $2",
+        "DELETE FROM responses WHERE tk = $1 AND sk = $2",
         "DELETE FROM talks WHERE tk = $1 AND sk = $2",
         "DELETE FROM search_docs WHERE tk = $1 AND sk = $2",
         "DELETE FROM search_done WHERE tk = $1 AND sk = $2",

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
 use sederunt_core::approval::{Approval, ApprovalBody, ApprovalQuery, ApprovalState};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::response::ResponseState;
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{ApprovalListStore, ApprovalStore, StoreFuture};
 
@@ -76,6 +77,22 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Approval> {
         decided_at,
         body,
     }))
+}
+
+/// The newest promotion of a session that is a response in this state. Only a submitted one has any.
+pub(super) fn promotion_of(
+    db: &Connection,
+    sk: i64,
+    response: ResponseState,
+) -> rusqlite::Result<Option<Approval>> {
+    if response != ResponseState::Submitted {
+        return Ok(None);
+    }
+    db.prepare_cached(&format!(
+        "{APPROVALS} WHERE a.sk = ?1 AND a.kind = 'promotion' ORDER BY a.n DESC LIMIT 1"
+    ))?
+    .query_row([sk], read)
+    .optional()
 }
 
 pub(super) fn state(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<Option<ApprovalState>> {

@@ -42,6 +42,7 @@ mod ratings;
 mod readers;
 mod reads;
 mod records;
+mod responses;
 mod search;
 mod sessions;
 mod side_files;

@@ -7,7 +7,7 @@ use sederunt_core::people::{Audit, Identity};
 use sederunt_core::store::{Change, PartResult, Record, Refusal, RowKey, RowState};
 
 use super::fault::WorkError;
-use super::{approvals, definitions, feedback, lessons, talk};
+use super::{approvals, definitions, feedback, lessons, responses, talk};
 
 /// Lets core judge the records before the change writes anything. `crises` are the existing crises: their file cannot
 /// be read from here.
@@ -49,6 +49,9 @@ fn find(
             params![tk, kind.as_str(), slug],
         ),
         RowKey::Approval(id) => approvals::state(db, tk, id).map(|state| state.map(RowState::Approval)),
+        RowKey::StandingResponse { view_id, respondent_name } => {
+            Ok(responses::is_standing(db, tk, view_id, respondent_name)?.then_some(RowState::Present))
+        }
         RowKey::ApiKey(id) => present("SELECT 1 FROM keys WHERE tk = ?1 AND id = ?2", id.as_str()),
         RowKey::Share(id) => present("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2", id),
         RowKey::User(id) => present("SELECT 1 FROM users WHERE tk = ?1 AND id = ?2", id.as_str()),
@@ -89,6 +92,8 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         Record::CloseApproval { id, state, decided_by, body } => {
             approvals::close(db, tk, id, *state, decided_by.as_deref(), body.as_deref(), now)
         }
+        Record::AddResponse(row) => responses::add(db, tk, row, now),
+        Record::SetResponse { session, state } => responses::set(db, tk, session, *state, now),
         Record::AddKey { key, hash } => db
             .prepare_cached(
                 "INSERT INTO keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at) \

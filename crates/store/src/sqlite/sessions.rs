@@ -293,6 +293,10 @@ pub(super) fn update(
         db.prepare_cached("UPDATE session_details SET run = ?2 WHERE sk = ?1")?
             .execute(params![sk, run.as_str()])?;
     }
+    if let Some(values) = &update.draft_values {
+        db.prepare_cached("UPDATE session_details SET draft_values = ?2 WHERE sk = ?1")?
+            .execute(params![sk, values.as_ref().map(Json::as_str)])?;
+    }
     let ended = [
         update.result.is_some(),
         update.usage.is_some(),
@@ -383,8 +387,8 @@ fn remove_metadata(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
 
 /// The tables whose rows are deleted with their session. Its log is deleted apart, and so are the rows of its
 /// metadata, which have no index by session.
-pub(super) const SESSION_TABLES: [&str; 9] = [
-    "participants", "departures", "shares", "approvals", "session_details", "sessions", "talks",
+pub(super) const SESSION_TABLES: [&str; 10] = [
+    "participants", "departures", "shares", "approvals", "responses", "session_details", "sessions", "talks",
     "session_tails", "session_heads",
 ];
 

@@ -58,6 +58,7 @@ mod nodes;
 mod people;
 mod ratings;
 mod record_builders;
+mod responses;
 mod search;
 mod sessions;
 mod stores;

@@ -20,7 +20,7 @@ enum RowReading {
 
 /// How rows are found, one entry for each kind: by a name in two parts, with a version and a word. `{a}` and `{b}`
 /// are the first and second parts of the requested names. Rows are locked in the order of the entries.
-const FINDS: [(RowReading, &str); 12] = [
+const FINDS: [(RowReading, &str); 13] = [
     (
         RowReading::Presence,
         "SELECT s.id, '', 0::bigint, '' FROM sessions s JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
@@ -74,6 +74,12 @@ const FINDS: [(RowReading, &str); 12] = [
         "SELECT id, '', 0::bigint, '' FROM crisis_log WHERE tk = $1 AND id = ANY ({a})
          ORDER BY id FOR NO KEY UPDATE",
     ),
+    (
+        RowReading::Presence,
+        "SELECT r.view_id, r.respondent, 0::bigint, '' FROM unnest({a}, {b}) AS k (view_id, respondent)
+         JOIN responses r ON r.tk = $1 AND r.view_id = k.view_id AND r.respondent = k.respondent
+             AND (r.state = 'open' OR (r.once AND r.state = 'submitted'))",
+    ),
 ];
 
 /// The index of a key in [`FINDS`], and its name in two parts.
@@ -91,6 +97,7 @@ fn find_of<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
         RowKey::FeedbackSession(id) => (9, id, ""),
         RowKey::Lesson(id) => (10, id, ""),
         RowKey::Crisis(id) => (11, id, ""),
+        RowKey::StandingResponse { view_id, respondent_name } => (12, view_id, respondent_name),
     }
 }
 

@@ -295,6 +295,24 @@ pub(super) const TABLES: &[CopiedTable] = &[
         from: "approvals WHERE tk = ?1 ORDER BY n",
     },
     CopiedTable {
+        name: "responses",
+        columns: &[
+            ("tk", "", Number),
+            ("sk", "", Number),
+            ("view_id", "", Text),
+            ("respondent", "", Text),
+            ("respondent_kind", "", Text),
+            ("respondent_id", "", Text),
+            ("ordinal", "", Number),
+            ("is_anonymous", "", Flag),
+            ("once", "", Flag),
+            ("state", "", Text),
+            ("saved_at", "", Number),
+            ("form", "", Text),
+        ],
+        from: "responses WHERE tk = ?1",
+    },
+    CopiedTable {
         name: "audit",
         columns: &[
             ("tk", "", Number),

@@ -1,1 +1,35 @@
--- Nothing changes here yet.
+-- Responses: who answers which view, and the form as it was when the response was opened. Each has a session; its
+-- values are there.
+
+CREATE TABLE responses (
+    tk              integer NOT NULL,
+    sk              bigint NOT NULL,
+    view_id         text COLLATE "C" NOT NULL,
+    -- The name under which the respondent answers this view; nobody can guess it.
+    respondent      text COLLATE "C" NOT NULL,
+    respondent_kind text COLLATE "C" NOT NULL,
+    respondent_id   text COLLATE "C" NOT NULL,
+    -- Which of the respondent's responses to the view it is, from 1.
+    ordinal         bigint NOT NULL,
+    is_anonymous    boolean NOT NULL,
+    once            boolean NOT NULL,
+    state           text COLLATE "C" NOT NULL,
+    saved_at        bigint NOT NULL,
+    form            text NOT NULL,
+    PRIMARY KEY (tk, sk)
+);
+ALTER TABLE responses SET (autovacuum_vacuum_threshold = 2000, autovacuum_analyze_threshold = 2000);
+-- A respondent has one open response to a view, and submits one where the view says so.
+CREATE UNIQUE INDEX responses_standing ON responses (tk, view_id, respondent)
+    WHERE state = 'open' OR (once AND state = 'submitted');
+CREATE UNIQUE INDEX responses_respondent ON responses (tk, view_id, respondent, ordinal);
+CREATE INDEX responses_view ON responses (tk, view_id, sk);
+CREATE INDEX responses_state ON responses (tk, view_id, state, sk);
+CREATE INDEX responses_drafts ON responses (tk, view_id, saved_at) WHERE state = 'open' AND is_anonymous;
+
+-- The wall, for one tenant at a time.
+ALTER TABLE responses ENABLE ROW LEVEL SECURITY;
+ALTER TABLE responses FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON responses TO {schema}_app
+    USING (tk = (SELECT NULLIF(current_setting('app.tk', true), '')::integer));
+GRANT SELECT, INSERT, UPDATE, DELETE ON responses TO {schema}_app;

@@ -474,7 +474,7 @@ async fn a_link_to_a_view_alone_is_seen_by_its_maker_the_views_maker_owners_and_
 
 /// Columns that name a user, in tables whose rows every user of the tenant may be shown as far as the database is concerned.
 /// ADR 20 says why. A new column of this kind is put here and there, or its table is given a policy that knows the user.
-const USERS_NAMED: [(&str, &str); 23] = [
+const USERS_NAMED: [(&str, &str); 24] = [
     ("api_keys", "user_id"),
     ("approvals", "assigned_to"),
     ("approvals", "decided_by"),
@@ -493,6 +493,7 @@ const USERS_NAMED: [(&str, &str); 23] = [
     ("memory_words", "drawer"),
     ("lessons", "drawer"),
     ("participants", "user_id"),
+    ("responses", "respondent_id"),
     ("session_feedback", "user_id_or_null"),
     ("session_heads", "holder"),
     ("users", "id"),
@@ -520,7 +521,7 @@ async fn the_tables_that_know_the_user_are_those_that_the_reasons_name() {
              JOIN pg_namespace s ON s.oid = c.relnamespace
              JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
              WHERE c.relkind = 'r' AND s.nspname = ANY ($1) AND c.relname <> 'shares'
-                 AND (a.attname ~ '(user|author|owner|holder|actor|merged_into|drawer)' OR a.attname ~ '_(by|to)$'
+                 AND (a.attname ~ '(user|author|owner|holder|actor|merged_into|drawer|respondent_id)' OR a.attname ~ '_(by|to)$'
                      OR c.relname = 'users' AND a.attname IN ('id', 'name')
                      OR c.relname = 'identities' AND a.attname = 'external_id')
                  AND a.attname NOT IN ('done_to', 'embedded_by')";
