@@ -97,8 +97,18 @@ pub enum Conflict {
     GroupSession,
     #[error("the session exists with another `{field}`")]
     TypeMismatch { field: &'static str },
+    #[error(
+        "nobody was to do the work of this session: responses, tool sessions and human sessions are not retried"
+    )]
+    NoRun,
     #[error("the change was made against an old version; read it again")]
     StaleBase,
+    #[error("these fields of the entity have changed since they were staged: {}; deny and promote again", .fields.join(", "))]
+    StaleFields { fields: Vec<String> },
+    #[error("a decision on the promotion of this response is pending; approve or deny it first")]
+    PromotionPending,
+    #[error("only a submitted response is promoted; this one {}", standing(*.status))]
+    NotSubmitted { status: Status },
     #[error("that name is taken")]
     AlreadyExists,
     #[error("{}", decided_sentence(.decision, .decided_by))]
@@ -170,15 +180,16 @@ impl Conflict {
             Self::InvalidTransition { .. }
             | Self::StatusNotExpected { .. }
             | Self::NotRetried { .. }
+            | Self::NotSubmitted { .. }
             | Self::NothingAsked { .. } => "invalid_transition",
             Self::SequenceMismatch { .. } => "sequence_mismatch",
             Self::Fenced | Self::EpochMissing => "fenced",
             Self::SessionBusy => "session_busy",
-            Self::SessionRunning => "session_running",
+            Self::SessionRunning | Self::PromotionPending => "session_running",
             Self::SessionClosed | Self::NothingToStop { .. } => "session_closed",
             Self::GroupSession => "group_session",
-            Self::TypeMismatch { .. } => "type_mismatch",
-            Self::StaleBase => "stale_base",
+            Self::TypeMismatch { .. } | Self::NoRun => "type_mismatch",
+            Self::StaleBase | Self::StaleFields { .. } => "stale_base",
             Self::AlreadyExists => "already_exists",
             Self::AlreadyDecided { .. } | Self::ApprovalExpired { .. } => "already_decided",
             Self::TaskNotActive { .. } => "task_not_active",

@@ -36,8 +36,8 @@ pub use change::{
 pub use guard::{AppendRule, Fence, Guard};
 pub use private_budget::PrivateLimits;
 pub use query::{
-    AuditLine, DueSession, FailureQuery, FeedbackDue, FeedbackQuery, MemoryQuery, NumberedVector,
-    RecordsKept, RecordsOf, SearchHit, SearchQuery, VectorQuery, Vectors, Vitals,
+    AuditLine, DueApproval, DueSession, FailureQuery, FeedbackDue, FeedbackQuery, MemoryQuery,
+    NumberedVector, RecordsKept, RecordsOf, SearchHit, SearchQuery, VectorQuery, Vectors, Vitals,
 };
 pub use record::{Home, Record, SideRecord};
 pub use upkeep::{SweepStore, UpkeepStore};

@@ -50,6 +50,7 @@ fn count(pass: Pass) {
             metrics::swept("lease_lost", swept.leases_lost);
             metrics::swept("overdue", swept.overdue);
             metrics::swept("hidden", swept.hidden);
+            metrics::swept("promotion_expired", swept.promotions_expired);
         }
         Pass::Conversations(kept) => {
             metrics::kept("ended", kept.ended);

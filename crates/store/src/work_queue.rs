@@ -91,10 +91,18 @@ fn lines(of: &QueueOf, bucket: Bucket, tables: &QueueTables) -> String {
                      AND a.state = 'pending'{asked})"
                 ),
             );
-            format!(
-                "SELECT a.sk AS n, a.id AS approval, CAST(NULL AS text) AS task FROM approvals a \
-                 WHERE a.tk = $1 AND a.state = 'pending'{asked} UNION ALL {waiting}"
-            )
+            let asks = |of_whom: &str| {
+                format!(
+                    "SELECT a.sk AS n, a.id AS approval, CAST(NULL AS text) AS task FROM approvals a \
+                     WHERE a.tk = $1 AND a.state = 'pending'{of_whom} UNION ALL "
+                )
+            };
+            // No session of a task waits for a promotion, so one without an assignee is found by itself.
+            let unassigned = match of.user {
+                Some(_) if of.is_owner => asks(" AND a.assigned_to IS NULL AND a.kind = 'promotion'"),
+                _ => String::new(),
+            };
+            format!("{}{unassigned}{waiting}", asks(asked))
         }
         Bucket::Running => {
             on_mine("'running', 'pending'", in_work, " AND s.session_type IN ('agent', 'mixed')")

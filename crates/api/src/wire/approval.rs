@@ -55,6 +55,8 @@ pub struct Approval {
     #[schema(value_type = Option<String>, format = DateTime)]
     pub decided_at: Option<Timestamp>,
     pub decision: Option<Decision>,
+    /// Where a promotion writes to; null for other kinds.
+    pub promotion: Option<PromotionTarget>,
     /// The edited values that were carried out, or the answer to a question.
     #[schema(value_type = Raw, required = false)]
     pub edited: Option<Raw>,
@@ -89,10 +91,32 @@ impl From<core::Approval> for Approval {
                 CoreState::Denied => Some(Decision::Deny),
                 CoreState::Pending | CoreState::Expired | CoreState::Cancelled => None,
             },
+            promotion: body.promotion.map(Into::into),
             edited: body.edited.map(Raw),
             reason: body.reason,
             created_at,
         }
+    }
+}
+
+/// The entity that a promotion writes to.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct PromotionTarget {
+    /// The entity's id; of a new entity, the id that it will have.
+    pub entity_id: String,
+    pub entity_type: String,
+    /// Whether an approval makes the entity.
+    pub is_new: bool,
+    /// The version of the entity when the fields were staged; 0 for a new one.
+    pub version: u64,
+    /// The staged fields as the entity had them then. If one of them has changed since, an approval is 409 `stale_base`.
+    pub base: Raw,
+}
+
+impl From<core::PromotionTarget> for PromotionTarget {
+    fn from(target: core::PromotionTarget) -> Self {
+        let core::PromotionTarget { entity_id, entity_type, is_new, version, base, .. } = target;
+        Self { entity_id, entity_type, is_new, version, base: Raw(base) }
     }
 }
 
@@ -150,7 +174,7 @@ pub struct Decide {
     #[serde(alias = "modifiedArgs")]
     #[schema(value_type = Raw, required = false)]
     pub modified_args: Option<Raw>,
-    /// Values that replace the staged ones. Only for an output.
+    /// Values that replace the staged ones. Only for an output or a promotion.
     #[serde(alias = "modifiedOutput")]
     #[schema(value_type = Raw, required = false)]
     pub modified_output: Option<Raw>,

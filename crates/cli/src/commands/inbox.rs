@@ -29,6 +29,7 @@ const FIELDS: &[Column] = &[
     column("state", |approval| plain(&approval["state"])),
     column("session", |approval| plain(&approval["session_id"])),
     column("task", task),
+    column("entity", entity),
     column("assigned to", |approval| plain(&approval["assigned_to"])),
     column("score", |approval| plain(&approval["score"])),
     column("flags", |approval| plain(&approval["flags"])),
@@ -121,11 +122,29 @@ pub fn what(approval: &Value) -> String {
     match approval["kind"].as_str() {
         Some("tool") => plain(&staged["name"]),
         Some("question") => plain(&staged["text"]),
+        Some("promotion") => {
+            let fields: Vec<_> =
+                staged.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+            let target = &approval["promotion"];
+            let article = if target["is_new"] == true { "new " } else { "" };
+            format!("{} → {article}{}", fields.join(", "), plain(&target["entity_type"]))
+        }
         _ => match staged {
             Value::Object(fields) => fields.keys().cloned().collect::<Vec<_>>().join(", "),
             Value::Array(items) => format!("{} entities", items.len()),
             other => plain(other),
         },
+    }
+}
+
+/// The entity that a promotion writes to.
+fn entity(approval: &Value) -> String {
+    let target = &approval["promotion"];
+    let (id, kind) = (plain(&target["entity_id"]), plain(&target["entity_type"]));
+    match target["is_new"].as_bool() {
+        Some(true) => format!("new {kind} {id}"),
+        Some(false) => format!("{kind} {id}"),
+        None => String::new(),
     }
 }
 
@@ -165,6 +184,16 @@ mod tests {
             (json!({"kind": "output", "staged": {"rain": true, "wind": 4}}), "rain, wind"),
             (json!({"kind": "output", "staged": [{}, {}]}), "2 entities"),
             (json!({"kind": "output", "staged": "a text"}), "a text"),
+            (
+                json!({"kind": "promotion", "staged": {"name": "Acme", "size": 9},
+                    "promotion": {"entity_type": "company", "is_new": true}}),
+                "name, size → new company",
+            ),
+            (
+                json!({"kind": "promotion", "staged": {"size": 9},
+                    "promotion": {"entity_type": "company", "is_new": false}}),
+                "size → company",
+            ),
             (json!({"kind": "broken", "staged": null}), ""),
         ] {
             assert_eq!(what(&approval), told);

@@ -3,10 +3,12 @@
 
 use serde_json::json;
 
+use super::promotion;
 use super::safety_gate::{GateVerdict, check_choices, evaluate_safety_gate};
 use super::{Approval, ApprovalBody, ApprovalKind, ApprovalState, call_id, digest, split_schema, with_args};
 use crate::access::{Actor, Role};
 use crate::definitions::task::OnExpiry;
+use crate::definitions::{Entity, StoredDefinition};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent, payload};
 use crate::ids::{IdSource, SessionId, UserId, check_text};
@@ -67,6 +69,7 @@ pub fn ask(
             edited: None,
             reason: None,
             input_schema,
+            promotion: None,
         },
     };
     run.approval_id = Some(id.to_string());
@@ -80,7 +83,7 @@ pub fn ask(
 /// else as long as waiting sessions do.
 pub fn waits_for(kind: ApprovalKind, run: &Run) -> Option<std::time::Duration> {
     match (run.approval, kind) {
-        (Some(terms), ApprovalKind::Tool | ApprovalKind::Output | ApprovalKind::Promotion) => {
+        (Some(terms), ApprovalKind::Tool | ApprovalKind::Output) => {
             Some(std::time::Duration::from_secs(terms.expires_in_s))
         }
         (None, ApprovalKind::Tool) => None,
@@ -139,16 +142,20 @@ pub struct DecisionEffects {
 }
 
 /// Decides on an approval of this session, as the session is now. A decision after the deadline is refused, even if
-/// the sweeper has not expired the approval yet.
+/// the sweeper has not expired the approval yet. `entity` is the one that a promotion names, as it is now.
 pub fn decide(
     actor: &Actor,
     session: &Session,
     approval: &Approval,
+    entity: Option<&StoredDefinition<Entity>>,
     wish: &DecisionRequest,
     now: Timestamp,
     ids: &dyn IdSource,
 ) -> Result<DecisionOutcome> {
     check_may_decide(actor, approval)?;
+    if approval.kind == ApprovalKind::Promotion {
+        promotion::check_not_own(actor, session)?;
+    }
     if let Some(reason) = &wish.reason {
         check_text("reason", reason, limits::SENTENCE_CHARS_MAX)?;
     }
@@ -178,12 +185,17 @@ pub fn decide(
             "a question is answered with `human-complete` or `elicitation-reply`, or denied",
         )),
         (ApprovalKind::Tool, _) => decide_tool(actor, session, approval, staged, wish),
-        (ApprovalKind::Output | ApprovalKind::Promotion, Decision::Approve) => {
-            approve_output(actor, session, approval, staged, wish)
-        }
-        (ApprovalKind::Output | ApprovalKind::Promotion, Decision::Deny) => {
+        (ApprovalKind::Output, Decision::Approve) => approve_output(actor, session, approval, staged, wish),
+        (ApprovalKind::Output, Decision::Deny) => {
             refuse_edits(wish)?;
             deny_output(&DenialTerms::of(actor, wish), session, approval, now, ids)
+        }
+        (ApprovalKind::Promotion, Decision::Approve) => {
+            promotion::approve(actor, session, approval, staged, entity, wish)
+        }
+        (ApprovalKind::Promotion, Decision::Deny) => {
+            refuse_edits(wish)?;
+            promotion::deny(&DenialTerms::of(actor, wish), approval)
         }
         (ApprovalKind::Question, Decision::Deny) => {
             refuse_edits(wish)?;
@@ -204,18 +216,20 @@ pub fn expire(
     if approval.body.on_expiry != OnExpiry::Deny || session.head.is_talk {
         return Ok(None);
     }
-    let silence = DenialTerms {
-        by: "nobody".to_owned(),
-        reason: Some("nobody decided in time".to_owned()),
-        expired: true,
-    };
+    let silence = DenialTerms::silence();
     let outcome = match approval.kind {
         ApprovalKind::Tool => deny_tool(&silence, session, approval)?,
-        ApprovalKind::Output | ApprovalKind::Promotion => deny_output(&silence, session, approval, now, ids)?,
+        ApprovalKind::Output => deny_output(&silence, session, approval, now, ids)?,
         ApprovalKind::Question => deny_question(&silence, session, approval)?,
-        ApprovalKind::Broken => return Ok(None),
+        // No session waits for a promotion: its expiry is its own, see `promotion::expire`.
+        ApprovalKind::Promotion | ApprovalKind::Broken => return Ok(None),
     };
-    Ok(match outcome {
+    Ok(expired(outcome))
+}
+
+/// A denial by silence, with the approval closed as expired.
+pub(super) fn expired(outcome: DecisionOutcome) -> Option<DecisionEffects> {
+    match outcome {
         DecisionOutcome::Settled(mut settled) => {
             if let Record::CloseApproval { state, .. } = &mut settled.record {
                 *state = ApprovalState::Expired;
@@ -223,7 +237,7 @@ pub fn expire(
             Some(*settled)
         }
         DecisionOutcome::Stands => None,
-    })
+    }
 }
 
 /// Only the assignee and owners may decide.
@@ -259,7 +273,12 @@ fn refuse_edits(wish: &DecisionRequest) -> Result<()> {
     Ok(())
 }
 
-fn close(approval: &Approval, state: ApprovalState, decided_by: &str, body: ApprovalBody) -> Record {
+pub(super) fn close(
+    approval: &Approval,
+    state: ApprovalState,
+    decided_by: &str,
+    body: ApprovalBody,
+) -> Record {
     Record::CloseApproval {
         id: approval.id.clone(),
         state,
@@ -269,7 +288,7 @@ fn close(approval: &Approval, state: ApprovalState, decided_by: &str, body: Appr
 }
 
 /// The audit event of an approval: who decided, why, and which values the decider changed.
-fn approved_event(
+pub(super) fn approved_event(
     kind: &'static str,
     approval: &Approval,
     by: &str,
@@ -288,7 +307,11 @@ fn approved_event(
 }
 
 /// The audit event of a denial, or of an approval that expired.
-fn denied_event(kind: &'static str, approval: &Approval, refusal: &DenialTerms) -> Result<NewEvent> {
+pub(super) fn denied_event(
+    kind: &'static str,
+    approval: &Approval,
+    refusal: &DenialTerms,
+) -> Result<NewEvent> {
     let said = refusal.reason.as_deref().filter(|_| !refusal.expired);
     let mut metadata = audit_metadata(approval, Decision::Deny, said);
     if refusal.expired {
@@ -302,6 +325,9 @@ fn audit_metadata(approval: &Approval, decision: Decision, reason: Option<&str>)
     let call = approval.body.staged.as_ref().filter(|_| approval.kind == ApprovalKind::Tool);
     if let Some(id) = call.and_then(call_id) {
         metadata["tool_call_id"] = id.into();
+    }
+    if let Some(target) = &approval.body.promotion {
+        metadata["entity_id"] = target.entity_id.as_str().into();
     }
     if let Some(reason) = reason {
         metadata["reason"] = reason.into();
@@ -322,9 +348,9 @@ fn audit_event(
 }
 
 /// Who refuses, and why.
-struct DenialTerms {
-    by: String,
-    reason: Option<String>,
+pub(super) struct DenialTerms {
+    pub(super) by: String,
+    pub(super) reason: Option<String>,
     /// The deadline passed: the reason is Sederunt's own text, not a reviewer's instruction.
     expired: bool,
 }
@@ -332,6 +358,11 @@ struct DenialTerms {
 impl DenialTerms {
     fn of(actor: &Actor, wish: &DecisionRequest) -> Self {
         Self { by: by(actor), reason: wish.reason.clone(), expired: false }
+    }
+
+    /// The denial of an approval that nobody decided in time.
+    pub(super) fn silence() -> Self {
+        Self { by: "nobody".to_owned(), reason: Some("nobody decided in time".to_owned()), expired: true }
     }
 }
 
@@ -692,7 +723,7 @@ fn check_pending(approval: &Approval) -> Result<()> {
 }
 
 /// Only what was staged may be edited: the same keys, the same number of things.
-fn check_edit(field: &'static str, staged: &Json, edited: &Json) -> Result<()> {
+pub(super) fn check_edit(field: &'static str, staged: &Json, edited: &Json) -> Result<()> {
     let known = |staged: &Json, edited: &Json| {
         let keys = staged.fields();
         edited.fields().into_iter().find(|(key, _)| !keys.iter().any(|(known, _)| known == key))
@@ -719,7 +750,7 @@ fn check_edit(field: &'static str, staged: &Json, edited: &Json) -> Result<()> {
     }
 }
 
-fn merged(staged: &Json, edited: &Json) -> Json {
+pub(super) fn merged(staged: &Json, edited: &Json) -> Json {
     if staged.is_array() {
         let (before, after): (Vec<Json>, Vec<Json>) =
             (staged.read().unwrap_or_default(), edited.read().unwrap_or_default());
@@ -742,7 +773,7 @@ fn merged(staged: &Json, edited: &Json) -> Json {
 }
 
 /// Which values an edit has changed: the fields that differ, or the whole of what has no fields.
-fn changed_values(staged: &Json, edited: &Json) -> Json {
+pub(super) fn changed_values(staged: &Json, edited: &Json) -> Json {
     if !staged.is_object() {
         return edited.clone();
     }

@@ -1,8 +1,10 @@
 //! The approval room: what waits for a person. One record for four kinds: a tool call, an output to write back, a
 //! response to promote, a question. Owns the record, how old and unreadable rows are read, the digest of what was
-//! staged, and the gate. What a decision does to its session is in [`decide`].
+//! staged, and the gate. What a decision does to its session is in [`decide`], and what it does to an entity that a
+//! response is promoted to in [`promotion`].
 
 pub mod decide;
+pub mod promotion;
 pub mod safety_gate;
 mod store;
 
@@ -14,6 +16,7 @@ use crate::ids::{SessionId, UserId};
 use crate::json::Json;
 use crate::time::Timestamp;
 
+pub use promotion::PromotionTarget;
 pub use store::{ApprovalListStore, ApprovalStore};
 
 /// One question to a person: pending, decided, expired or cancelled.
@@ -113,6 +116,9 @@ pub struct ApprovalBody {
     /// JSON Schema of a call's arguments, as the tool had it when the call was parked: an edit is checked against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Json>,
+    /// Where the staged fields of a promotion are written to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promotion: Option<PromotionTarget>,
 }
 
 /// What a field holds, also where that is `null`.
@@ -135,7 +141,8 @@ impl Approval {
         match serde_json::from_str::<ApprovalBody>(body) {
             Ok(body) => {
                 let kind = ApprovalKind::read(kind);
-                let readable = kind != ApprovalKind::Broken && body.staged.is_some();
+                let has_target = kind != ApprovalKind::Promotion || body.promotion.is_some();
+                let readable = kind != ApprovalKind::Broken && body.staged.is_some() && has_target;
                 rest(if readable { kind } else { ApprovalKind::Broken }, body)
             }
             Err(_) => rest(ApprovalKind::Broken, ApprovalBody::default()),

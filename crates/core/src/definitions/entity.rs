@@ -51,6 +51,18 @@ pub const LEAD: &str = "lead";
 pub const EMAIL: &str = "email";
 
 impl Entity {
+    /// A new entity of this type with these fields. A text in `title` or `name` becomes its title.
+    pub fn of_fields(type_slug: &str, fields: &[(String, Json)]) -> Self {
+        let title = fields
+            .iter()
+            .find(|(key, _)| key == "title" || key == "name")
+            .and_then(|(_, title)| title.read::<String>().ok())
+            .map(|title| title.chars().take(limits::NAME_CHARS_MAX).collect());
+        let mut entity = Self { type_slug: type_slug.to_owned(), title, fields: Json::empty_object() };
+        entity.take(fields);
+        entity
+    }
+
     /// The address of a lead, in the form in which addresses are compared.
     fn email(&self) -> Option<String> {
         if self.type_slug != LEAD {

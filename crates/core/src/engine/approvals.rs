@@ -7,15 +7,16 @@ use super::sessions::check_limit;
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Role};
 use crate::approval::decide::{self as decisions, DecisionOutcome, DecisionRequest, check_may_decide};
-use crate::approval::{Approval, ApprovalQuery, ApprovalState, AssigneeFilter};
-use crate::definitions::{DefinitionKind, StoredDefinition, Task};
+use crate::approval::{Approval, ApprovalKind, ApprovalQuery, ApprovalState, AssigneeFilter};
+use crate::definitions::{DefinitionKind, Entity, StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::json_schema;
-use crate::session::Session;
+use crate::limits;
 use crate::session::decide::SessionStep;
 use crate::session::query::Page;
+use crate::session::{Session, SessionType};
 use crate::store::{Change, IdemKey, KeyNote, Record};
 use crate::talk::Talk;
 use crate::time::Timestamp;
@@ -117,9 +118,11 @@ impl Engine {
             .decide_and_commit(|| {
                 Box::pin(async {
                     let (approval, session, talk) = self.approval_and_asking(actor, id).await?;
+                    let entity = self.promoted_entity(actor, &approval).await?;
                     let now = self.tenant.now().await?;
                     json_schema::prepare(&Run::contract_schema(&session)).await;
-                    match decisions::decide(actor, &session, &approval, &wish, now, &*self.ids)? {
+                    let (entity, ids) = (entity.as_ref(), &*self.ids);
+                    match decisions::decide(actor, &session, &approval, entity, &wish, now, ids)? {
                         DecisionOutcome::Stands => Ok(Decided::Nothing(approval)),
                         DecisionOutcome::Settled(settled) => {
                             let mut change = self.settled(&session, *settled).await?.keyed(key);
@@ -204,6 +207,32 @@ impl Engine {
     pub(super) async fn pending_of(&self, session: &Session) -> Result<Option<Approval>> {
         let Some(id) = Run::of(session).approval_id else { return Ok(None) };
         self.sessions.approval(&session.tenant, &id).await
+    }
+
+    /// The pending promotion of a session, if any; only responses have one.
+    pub(super) async fn pending_promotion(&self, session: &Session) -> Result<Option<Approval>> {
+        if session.head.session_type != SessionType::Response {
+            return Ok(None);
+        }
+        let query = ApprovalQuery {
+            session: Some(session.id.clone()),
+            state: Some(ApprovalState::Pending),
+            limit: limits::PAGE_ROWS_MAX,
+            ..ApprovalQuery::default()
+        };
+        let pending = self.tenant.approvals(&session.tenant, query).await?.items;
+        Ok(pending.into_iter().find(|approval| approval.kind == ApprovalKind::Promotion))
+    }
+
+    /// The entity that a promotion names, as it is now. `None` for what is no promotion, and where there is none yet.
+    async fn promoted_entity(
+        &self,
+        actor: &Actor,
+        approval: &Approval,
+    ) -> Result<Option<StoredDefinition<Entity>>> {
+        let Some(target) = &approval.body.promotion else { return Ok(None) };
+        let found = self.tenant.doc(&actor.tenant, DefinitionKind::Entity, &target.entity_id).await?;
+        found.map(|doc| StoredDefinition::of(&doc)).transpose()
     }
 
     /// An approval and the session that asks. A decision may be committed between the two reads: a session that no

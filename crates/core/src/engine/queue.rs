@@ -80,6 +80,11 @@ impl Engine {
             _ => return Err(Error::denied("a work queue is a person's")),
         };
         let now = self.tenant.now().await?;
-        Ok(QueueOf { user, day_start: midnight(now, zone)?, failed_since: now.minus(FAILED_SHOWN) })
+        Ok(QueueOf {
+            user,
+            is_owner: actor.role == Role::Owner,
+            day_start: midnight(now, zone)?,
+            failed_since: now.minus(FAILED_SHOWN),
+        })
     }
 }

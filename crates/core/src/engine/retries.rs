@@ -42,6 +42,7 @@ impl Engine {
     /// The change that retries a session and counts the retry, and the id of the new session.
     async fn retrying(&self, actor: &Actor, id: &SessionId) -> Result<(Change, SessionId)> {
         let session = self.load(actor, Verb::Steer, id).await?;
+        decide::check_retryable(&session)?;
         let task = self.startable_task_of(actor, &session).await?;
         queueing::check_may_queue(actor, queueing::cause_of_retry(&session, task.as_ref()))?;
         let parent = match &session.details.parent_id {

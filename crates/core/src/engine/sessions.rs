@@ -361,7 +361,8 @@ impl Engine {
         self.decide_and_commit(|| {
             Box::pin(async {
                 let session = self.load(actor, Verb::Delete, id).await?;
-                decide::check_deletable(actor, &session, how)?;
+                let promotion = self.pending_promotion(&session).await?;
+                decide::check_deletable(actor, &session, promotion.as_ref(), how)?;
                 let part = ChangePart {
                     on: PartTarget::Session(session.id.clone()),
                     guard: Guard::seen(&session),

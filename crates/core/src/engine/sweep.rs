@@ -11,7 +11,7 @@ use crate::limits;
 use crate::session::Session;
 use crate::session::decide::{SessionStep, check_at_rest, move_to};
 use crate::session::status::Authority;
-use crate::store::{Change, ChangePart, DueSession, Guard, PartTarget, Refusal, Update, Write};
+use crate::store::{Change, ChangePart, DueApproval, DueSession, Guard, PartTarget, Refusal, Update, Write};
 use crate::talk::{self, pause::AbandonReason};
 use crate::time::Timestamp;
 use crate::work;
@@ -26,6 +26,8 @@ pub struct SweepCounts {
     pub hidden: usize,
     /// Incognito sessions that were deleted after their idle time.
     pub expired: usize,
+    /// Promotions that nobody decided in time.
+    pub promotions_expired: usize,
 }
 
 enum SweepReason {
@@ -37,7 +39,11 @@ enum SweepReason {
 impl Engine {
     /// Settles due sessions, in rounds, until none is left.
     pub async fn sweep(&self) -> Result<SweepCounts> {
-        let mut swept = SweepCounts { expired: self.expire_incognito().await?, ..SweepCounts::default() };
+        let mut swept = SweepCounts {
+            expired: self.expire_incognito().await?,
+            promotions_expired: self.expire_promotions().await?,
+            ..SweepCounts::default()
+        };
         loop {
             let now = self.tenant.now().await?;
             let silent_since = now.minus(limits::INACTIVE_AFTER);
@@ -91,6 +97,39 @@ impl Engine {
             }
         }
         Ok(expired)
+    }
+
+    /// Expires the promotions that nobody decided in time. Their sessions are closed and have no deadline.
+    async fn expire_promotions(&self) -> Result<usize> {
+        let mut expired = 0;
+        loop {
+            let due = self.sessions.due_promotions(limits::SWEEP_ROWS_MAX).await?;
+            let (full, before) = (due.len() == limits::SWEEP_ROWS_MAX, expired);
+            for due in due {
+                expired += usize::from(self.expire_promotion(&due).await?);
+            }
+            if !full || expired == before {
+                return Ok(expired);
+            }
+        }
+    }
+
+    /// Whether this promotion was expired now. A decision that was committed in between wins.
+    async fn expire_promotion(&self, due: &DueApproval) -> Result<bool> {
+        let Some(approval) = self.sessions.approval(&due.tenant, &due.approval).await? else {
+            return Ok(false);
+        };
+        let Some(session) = self.sessions.session(&due.tenant, &approval.session).await? else {
+            return Ok(false);
+        };
+        let now = self.tenant.now().await?;
+        let Some(settled) = approval::promotion::expire(&approval, now)? else { return Ok(false) };
+        match self.try_commit(self.settled(&session, settled).await?).await {
+            Ok(_) => Ok(true),
+            Err(Refusal::Stale) => Ok(false),
+            Err(Refusal::Rejected(crate::Error::Conflict(_) | crate::Error::NotFound)) => Ok(false),
+            Err(Refusal::Rejected(error)) => Err(error),
+        }
     }
 
     async fn sweep_one(

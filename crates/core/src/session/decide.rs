@@ -10,7 +10,7 @@ use super::{
     DescriptionSource, Details, Head, MemoryMode, Session, SessionSource, SessionType, SourceKind, Status,
 };
 use crate::access::{Actor, Role, Verb, within_prefix};
-use crate::approval;
+use crate::approval::{Approval, ApprovalState};
 use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
@@ -349,11 +349,7 @@ fn withdraw_question(session: &Session, to: Status, step: &mut SessionStep) -> R
     }
     let mut run = Run::of(session);
     let Some(id) = run.approval_id.take() else { return Ok(()) };
-    let state = if to == Status::Expired {
-        approval::ApprovalState::Expired
-    } else {
-        approval::ApprovalState::Cancelled
-    };
+    let state = if to == Status::Expired { ApprovalState::Expired } else { ApprovalState::Cancelled };
     step.records.push(Record::CloseApproval { id: id.into(), state, decided_by: None, body: None });
     step.update.run = Some(run.to_json()?);
     Ok(())
@@ -366,6 +362,14 @@ pub fn status_change(from: Status, to: Status, reason: Option<&str>) -> Result<N
         metadata["reason"] = reason.into();
     }
     Ok(NewEvent::engine(EventType::known("session.status_change"), Some(Json::of(&metadata)?)))
+}
+
+/// Refuses to do again what no worker did: responses, tool sessions and a person's own activity.
+pub fn check_retryable(session: &Session) -> Result<()> {
+    match session.head.session_type {
+        SessionType::Agent | SessionType::Mixed if !session.head.is_bridge => Ok(()),
+        _ => Err(Conflict::NoRun.into()),
+    }
 }
 
 /// A new session that does the work of a failing one again.
@@ -449,13 +453,21 @@ pub fn created_event(new: &NewSession) -> Result<NewEvent> {
     Ok(NewEvent::engine(EventType::known("session.created"), Some(Json::of(&metadata)?)))
 }
 
-/// Whether a session may be removed.
-pub fn check_deletable(actor: &Actor, session: &Session, how: Deletion) -> Result<()> {
+/// Whether a session may be removed. `promotion` is the one that waits for a decision.
+pub fn check_deletable(
+    actor: &Actor,
+    session: &Session,
+    promotion: Option<&Approval>,
+    how: Deletion,
+) -> Result<()> {
     if how == Deletion::Forced && actor.role != Role::Owner {
         return Err(Error::denied("only an owner deletes by force"));
     }
     if session.head.is_group && how == Deletion::Ordinary {
         return Err(Conflict::GroupSession.into());
+    }
+    if promotion.is_some() {
+        return Err(Conflict::PromotionPending.into());
     }
     check_at_rest(session)
 }

@@ -19,10 +19,10 @@ use parking_lot::Mutex;
 
 use super::private_budget::{PrivateUse, charges};
 use super::{
-    ApprovalStore, Change, CommitResult, CommitStore, DeltaStore, DueSession, EventStore, Home, IdemKey,
-    MemoryQuery, MemoryStore, PartTarget, PrivateLimits, RatingStore, RecordsKept, RecordsOf, Refusal,
-    Replay, ResponseStore, SessionRowStore, SessionStore, ShareStore, Store, StoreFuture, SweepStore,
-    TalkStore, VectorQuery, VectorStore, Vectors, Write,
+    ApprovalStore, Change, CommitResult, CommitStore, DeltaStore, DueApproval, DueSession, EventStore, Home,
+    IdemKey, MemoryQuery, MemoryStore, PartTarget, PrivateLimits, RatingStore, RecordsKept, RecordsOf,
+    Refusal, Replay, ResponseStore, SessionRowStore, SessionStore, ShareStore, Store, StoreFuture,
+    SweepStore, TalkStore, VectorQuery, VectorStore, Vectors, Write,
 };
 use crate::access::ActingUser;
 use crate::approval::Approval;
@@ -526,6 +526,11 @@ impl SweepStore for IncognitoRouter {
             None => durable,
             Some(private) => Box::pin(both(durable, private.due(silent_since, limit))),
         }
+    }
+
+    fn due_promotions(&self, limit: usize) -> StoreFuture<'_, Vec<DueApproval>> {
+        // No response is incognito.
+        self.durable.due_promotions(limit)
     }
 
     fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {

@@ -14,6 +14,13 @@ pub struct DueSession {
     pub session: SessionId,
 }
 
+/// An approval that the sweeper should look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueApproval {
+    pub tenant: TenantId,
+    pub approval: Box<str>,
+}
+
 /// Which memories to read.
 #[derive(Clone, Debug)]
 pub struct MemoryQuery {

@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::store::{DueSession, RecordsKept, StoreFuture, Vitals};
+use crate::store::{DueApproval, DueSession, RecordsKept, StoreFuture, Vitals};
 use crate::time::Timestamp;
 
 /// What the sweeper asks for and purges, in all tenants.
@@ -10,6 +10,8 @@ pub trait SweepStore {
     /// Sessions of all tenants that the sweeper should look at: lease lapsed, deadline passed, or
     /// not live, not yet hidden, and silent since before `silent_since`.
     fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>>;
+    /// Pending promotions of all tenants whose time to be decided has passed, the longest overdue first.
+    fn due_promotions(&self, limit: usize) -> StoreFuture<'_, Vec<DueApproval>>;
     /// Forgets idempotency keys older than this. Returns how many.
     fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64>;
     /// Forgets ratings of all tenants recorded before the day of `before` (UTC), bytes and all. Returns how many.

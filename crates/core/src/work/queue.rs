@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bucket {
-    /// Pending approvals assigned to me, and sessions on my tasks that wait for a person.
+    /// Pending approvals assigned to me, for owners also promotions that are assigned to nobody, and sessions on my tasks that wait for a person.
     NeedsMe,
     /// Running or pending agent and mixed sessions on my tasks.
     Running,
@@ -43,6 +43,8 @@ impl Bucket {
 pub struct QueueOf {
     /// `None`: every task of the tenant counts as mine.
     pub user: Option<UserId>,
+    /// Whether promotions that are assigned to nobody are mine to decide, too.
+    pub is_owner: bool,
     /// My midnight.
     pub day_start: Timestamp,
     /// Failures before this are old.

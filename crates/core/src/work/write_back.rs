@@ -10,7 +10,6 @@ use crate::definitions::{Entity, StoredDefinition};
 use crate::error::{Error, Result};
 use crate::ids::IdSource;
 use crate::json::Json;
-use crate::limits;
 use crate::session::decide::SessionStep;
 use crate::store::Record;
 use crate::time::Timestamp;
@@ -120,16 +119,9 @@ impl WriteBack<'_> {
             });
         };
         self.check(EntityWrite::Make { type_slug })?;
-        let title = fields
-            .iter()
-            .find(|(key, _)| key == "title" || key == "name")
-            .and_then(|(_, title)| title.read::<String>().ok())
-            .map(|title| title.chars().take(limits::NAME_CHARS_MAX).collect());
-        let mut entity = Entity { type_slug: type_slug.to_owned(), title, fields: Json::empty_object() };
-        entity.take(fields);
         Ok(StoredDefinition {
             id: id.map_or_else(|| ids.ordered().to_string().into(), Into::into),
-            value: entity,
+            value: Entity::of_fields(type_slug, fields),
             version: 0,
             created_by: None,
             created_at: Timestamp::default(),
@@ -157,7 +149,7 @@ fn listed(values: &Json) -> Vec<ListedEntity> {
     parted.collect()
 }
 
-fn put_doc(entity: &StoredDefinition<Entity>, expects: Option<u64>) -> Result<Record> {
+pub(crate) fn put_doc(entity: &StoredDefinition<Entity>, expects: Option<u64>) -> Result<Record> {
     Ok(Record::PutDoc { doc: Box::new(entity.to_doc()?), expects })
 }
 

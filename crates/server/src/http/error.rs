@@ -136,11 +136,17 @@ impl RequestError {
                 Conflict::ApprovalExpired { .. } => {
                     Some(json!({ "decision": "expired", "decided_by": "nobody" }))
                 }
+                Conflict::NotSubmitted { status } => {
+                    Some(json!({ "from": status.as_str(), "to": "promoted" }))
+                }
+                Conflict::StaleFields { fields } => Some(json!({ "fields": fields })),
                 Conflict::TypeMismatch { field } => Some(json!({ "field": field })),
                 Conflict::Fenced
                 | Conflict::EpochMissing
                 | Conflict::SessionBusy
                 | Conflict::SessionRunning
+                | Conflict::PromotionPending
+                | Conflict::NoRun
                 | Conflict::SessionClosed
                 | Conflict::NothingToStop { .. }
                 | Conflict::GroupSession

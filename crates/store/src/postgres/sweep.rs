@@ -1,7 +1,7 @@
 //! What reads all tenants: due sessions, old idempotency keys, the store's health.
 
 use sederunt_core::ids::{SessionId, TenantId};
-use sederunt_core::store::{DueSession, RecordsKept, StoreFuture, SweepStore, Vitals};
+use sederunt_core::store::{DueApproval, DueSession, RecordsKept, StoreFuture, SweepStore, Vitals};
 use sederunt_core::time::Timestamp;
 
 use super::connect::schemas;
@@ -15,6 +15,10 @@ const PORTION: i64 = 5_000;
 impl SweepStore for PostgresStore {
     fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         read(due(&self.context, silent_since, limit))
+    }
+
+    fn due_promotions(&self, limit: usize) -> StoreFuture<'_, Vec<DueApproval>> {
+        read(due_promotions(&self.context, limit))
     }
 
     fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
@@ -73,6 +77,23 @@ async fn due(context: &Context, silent_since: Timestamp, limit: usize) -> Result
             Ok(DueSession {
                 tenant: TenantId::stored(row.try_get::<_, &str>(0)?),
                 session: SessionId::stored(row.try_get::<_, &str>(1)?),
+            })
+        })
+        .collect()
+}
+
+async fn due_promotions(context: &Context, limit: usize) -> Result<Vec<DueApproval>> {
+    let sql = "SELECT t.id, a.id FROM approvals a JOIN tenants t ON t.tk = a.tk
+         WHERE a.expires_at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + $1
+             AND a.kind = 'promotion' AND a.state = 'pending' AND t.id IS NOT NULL
+         ORDER BY a.expires_at LIMIT $2";
+    let offset = context.clock.offset_micros();
+    let rows = context.read(Scope::All, sql, &[&offset, &int(limit as u64)]).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(DueApproval {
+                tenant: TenantId::stored(row.try_get::<_, &str>(0)?),
+                approval: row.try_get::<_, &str>(1)?.into(),
             })
         })
         .collect()

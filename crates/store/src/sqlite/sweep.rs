@@ -6,7 +6,7 @@ use sederunt_core::Timestamp;
 use sederunt_core::clock::Clock as _;
 use sederunt_core::error::Result;
 use sederunt_core::ids::{ProcessWorker, SessionId, TenantId};
-use sederunt_core::store::{DueSession, RecordsKept, StoreFuture, SweepStore, Vitals};
+use sederunt_core::store::{DueApproval, DueSession, RecordsKept, StoreFuture, SweepStore, Vitals};
 
 use super::open::Side;
 use super::{SqliteStore, crises, heads, idempotency, migrate, ratings};
@@ -19,6 +19,11 @@ impl SweepStore for SqliteStore {
     fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<DueSession>> {
         let now = self.clock.now();
         self.read_pooled(move |db| due(db, now, silent_since, limit)).boxed()
+    }
+
+    fn due_promotions(&self, limit: usize) -> StoreFuture<'_, Vec<DueApproval>> {
+        let now = self.clock.now();
+        self.read_pooled(move |db| due_promotions(db, now, limit)).boxed()
     }
 
     fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
@@ -109,6 +114,18 @@ fn due(
         }
     }
     Ok(due)
+}
+
+pub(super) const PROMOTIONS: &str = "SELECT t.id, a.id FROM approvals a CROSS JOIN tenants t ON t.tk = a.tk WHERE a.expires_at <= ?1 \
+     AND a.kind = 'promotion' AND a.state = 'pending' AND t.id IS NOT NULL ORDER BY a.expires_at LIMIT ?2";
+
+fn due_promotions(db: &Connection, now: Timestamp, limit: usize) -> rusqlite::Result<Vec<DueApproval>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement = db.prepare_cached(PROMOTIONS)?;
+    let due = statement.query_map(params![now.as_micros(), limit], |row| {
+        Ok(DueApproval { tenant: TenantId::stored(row.get_ref(0)?.as_str()?), approval: row.get(1)? })
+    })?;
+    due.collect()
 }
 
 /// Ends the leases of the turns and runs of the process that had this store open before; the lock on the directory

@@ -2,7 +2,8 @@
 
 use sederunt_core::Timestamp;
 use sederunt_core::approval::{
-    Approval, ApprovalBody, ApprovalKind, ApprovalQuery, ApprovalState, AssigneeFilter, digest,
+    Approval, ApprovalBody, ApprovalKind, ApprovalQuery, ApprovalState, AssigneeFilter, PromotionTarget,
+    digest,
 };
 use sederunt_core::definitions::task::OnExpiry;
 use sederunt_core::session::Status;
@@ -22,6 +23,8 @@ on_each_store! {
     approvals_are_listed_newest_first_and_page_by_page,
     lists_show_what_every_filter_lets_through,
     a_deleted_session_takes_its_approvals_with_it,
+    a_promotion_is_due_once_its_time_has_passed_and_until_it_is_decided,
+    the_promotions_of_all_tenants_are_due_and_no_more_than_were_asked_for,
     approvals_of_one_tenant_are_nothing_in_another,
     a_merged_user_hands_over_what_it_is_to_decide;
     durable: rows_that_cannot_be_read_stay_visible,
@@ -46,6 +49,27 @@ pub fn an_approval(name: &str, session: &str) -> Approval {
             ..ApprovalBody::default()
         },
     }
+}
+
+fn a_target() -> PromotionTarget {
+    PromotionTarget {
+        entity_id: "acme".into(),
+        entity_type: "company".into(),
+        is_new: false,
+        version: 7,
+        base: json(r#"{"size":1.50,"é":null}"#),
+        criteria: Vec::new(),
+        unwritten: json(r#"{"note":"<b>"}"#),
+    }
+}
+
+/// A promotion that expires after a day.
+pub async fn a_promotion(store: &TestStore, name: &str, session: &str) -> Approval {
+    let mut approval = an_approval(name, session);
+    approval.kind = ApprovalKind::Promotion;
+    approval.expires_at = Some(store.now().await.unwrap().plus(DAY));
+    approval.body.promotion = Some(a_target());
+    approval
 }
 
 fn closing(name: &str, state: ApprovalState) -> Record {
@@ -99,10 +123,11 @@ async fn an_approval_reads_back_as_it_was_given(store: &TestStore) {
             edited: Some(json("[1.0]")),
             reason: Some("why\nnot".into()),
             input_schema: Some(json(r#"{"type":"object"}"#)),
+            promotion: Some(a_target()),
         },
         ..an_approval("Ü", "s")
     };
-    let kinds = [ApprovalKind::Tool, ApprovalKind::Output, ApprovalKind::Promotion, ApprovalKind::Question];
+    let kinds = [ApprovalKind::Tool, ApprovalKind::Output, ApprovalKind::Question];
     let others = kinds.map(|kind| Approval { kind, ..an_approval(kind.as_str(), "s") });
     let mut given = Vec::new();
     for approval in others.into_iter().chain([full]) {
@@ -332,6 +357,49 @@ async fn a_deleted_session_takes_its_approvals_with_it(store: &TestStore) {
     store.ask(an_approval("a", "s")).await;
 }
 
+async fn due_promotions(store: &TestStore) -> Vec<String> {
+    let due = store.due_promotions(100).await.unwrap();
+    due.into_iter().filter(|due| due.tenant == store.tenant).map(|due| due.approval.into()).collect()
+}
+
+async fn a_promotion_is_due_once_its_time_has_passed_and_until_it_is_decided(store: &TestStore) {
+    for session in ["s", "t"] {
+        store.create(a_session(session, |new| new.head.status = Status::Completed)).await;
+    }
+    store.ask(a_promotion(store, "first", "s").await).await;
+    let other_kind = Approval { kind: ApprovalKind::Output, ..a_promotion(store, "output", "s").await };
+    store.ask(other_kind).await;
+    store.ask(Approval { expires_at: None, ..a_promotion(store, "endless", "s").await }).await;
+    store.clock.advance(LEASE);
+    store.ask(a_promotion(store, "second", "s").await).await;
+    store.ask(a_promotion(store, "gone", "t").await).await;
+    assert_eq!(due_promotions(store).await, [""; 0]);
+    store.clock.advance(DAY - LEASE);
+    assert_eq!(due_promotions(store).await, ["first"]);
+    store.clock.advance(LEASE);
+    store.delete("t").await;
+    assert_eq!(due_promotions(store).await, ["first", "second"], "the longest overdue first");
+    store.record(closing("first", ApprovalState::Expired)).await;
+    store.record(closing("second", ApprovalState::Approved)).await;
+    assert_eq!(due_promotions(store).await, [""; 0]);
+}
+
+async fn the_promotions_of_all_tenants_are_due_and_no_more_than_were_asked_for(store: &TestStore) {
+    let other = store.tenant_named("other").await;
+    for tenant in [store, &other] {
+        tenant.open("s").await;
+        for name in ["a", "b"] {
+            tenant.ask(a_promotion(tenant, name, "s").await).await;
+        }
+    }
+    store.clock.advance(DAY);
+    for (limit, expected) in [(1, 1), (3, 3), (9, 4)] {
+        assert_eq!(store.due_promotions(limit).await.unwrap().len(), expected);
+    }
+    assert_eq!(due_promotions(store).await.len(), 2);
+    assert_eq!(due_promotions(&other).await.len(), 2);
+}
+
 async fn approvals_of_one_tenant_are_nothing_in_another(store: &TestStore) {
     let other = store.tenant_named("other").await;
     for tenant in [store, &other] {
@@ -373,6 +441,7 @@ async fn rows_that_cannot_be_read_stay_visible(store: &TestStore) {
     for name in ["old", "unknown", "malformed", "empty", "sound"] {
         store.ask(Approval { kind: ApprovalKind::Output, ..an_approval(name, "s") }).await;
     }
+    store.ask(Approval { kind: ApprovalKind::Promotion, ..an_approval("nowhere", "s") }).await;
     store
         .execute(
             "UPDATE approvals SET kind = NULL WHERE id = 'old'; \
@@ -382,6 +451,7 @@ async fn rows_that_cannot_be_read_stay_visible(store: &TestStore) {
         )
         .await;
     let expected = [
+        ("nowhere", ApprovalKind::Broken),
         ("sound", ApprovalKind::Output),
         ("empty", ApprovalKind::Broken),
         ("malformed", ApprovalKind::Broken),

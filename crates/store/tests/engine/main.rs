@@ -14,6 +14,7 @@ mod merging;
 mod milestones;
 mod opposites;
 mod pauses;
+mod promotions;
 mod queueing;
 mod quotas;
 mod repeats;

@@ -194,7 +194,7 @@ fn running_waiting_and_group_sessions_are_kept() {
     for status in Status::ALL {
         let kept = matches!(status, Status::Running | Status::WaitingHuman | Status::AwaitingTool);
         assert_eq!(
-            check_deletable(&owner, &session_in(status), Deletion::Ordinary).is_err(),
+            check_deletable(&owner, &session_in(status), None, Deletion::Ordinary).is_err(),
             kept,
             "{status}"
         );
@@ -207,7 +207,7 @@ fn running_waiting_and_group_sessions_are_kept() {
         (&owner, Deletion::Forced, None),
         (&member, Deletion::Forced, Some("denied")),
     ] {
-        let refused = check_deletable(actor, &group, how).err();
+        let refused = check_deletable(actor, &group, None, how).err();
         assert_eq!(refused.map(|error| error.code()), code, "{how:?}");
     }
 }

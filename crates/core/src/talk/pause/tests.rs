@@ -70,7 +70,7 @@ fn decided_on(decision: Decision, args: Option<&str>) -> (Session, Talk) {
     let (session, talk, approval) = paused();
     let owner = Actor::local(SourceKind::Api);
     let DecisionOutcome::Settled(settled) =
-        decide::decide(&owner, &session, &approval, &verdict(decision, args), NOW, &RandomIds).unwrap()
+        decide::decide(&owner, &session, &approval, None, &verdict(decision, args), NOW, &RandomIds).unwrap()
     else {
         panic!("it stood already")
     };
@@ -199,8 +199,8 @@ fn what_nobody_decided_in_time_is_not_decided_later() {
     let before = Timestamp::from_micros(end.as_micros() - 1);
     for decision in [Decision::Approve, Decision::Deny] {
         let wish = verdict(decision, None);
-        assert!(decide::decide(&owner, &session, &approval, &wish, before, &RandomIds).is_ok());
-        let late = decide::decide(&owner, &session, &approval, &wish, end, &RandomIds).unwrap_err();
+        assert!(decide::decide(&owner, &session, &approval, None, &wish, before, &RandomIds).is_ok());
+        let late = decide::decide(&owner, &session, &approval, None, &wish, end, &RandomIds).unwrap_err();
         assert_eq!(late.code(), "already_decided");
     }
 }

@@ -33,3 +33,9 @@ ALTER TABLE responses FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON responses TO {schema}_app
     USING (tk = (SELECT NULLIF(current_setting('app.tk', true), '')::integer));
 GRANT SELECT, INSERT, UPDATE, DELETE ON responses TO {schema}_app;
+
+-- The promotions that wait for a decision: their sessions are closed and have no deadline, so the sweeper finds them
+-- by their own.
+CREATE INDEX approvals_expiry ON approvals (expires_at) WHERE kind = 'promotion' AND state = 'pending';
+CREATE POLICY scan ON approvals FOR SELECT TO {schema}_scan USING (kind = 'promotion' AND state = 'pending');
+GRANT SELECT (tk, id, kind, state, expires_at) ON approvals TO {schema}_scan;

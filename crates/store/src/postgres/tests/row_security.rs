@@ -180,6 +180,8 @@ async fn the_scan_role_sees_keys_and_states_alone() {
             "SELECT tk, sk, status, priority, lease_until, deadline_at, last_sequence FROM session_heads";
         assert_eq!(under(&admin, &scene.role("scan"), &[], seen).await, Ok(2));
         assert_eq!(under(&admin, &scene.role("scan"), &[], "SELECT active_at FROM talks").await, Ok(2));
+        let due = "SELECT tk, id, kind, state, expires_at FROM approvals";
+        assert_eq!(under(&admin, &scene.role("scan"), &[], due).await, Ok(0), "only pending promotions");
         for hidden in [
             "SELECT holder FROM session_heads",
             "SELECT preview FROM session_heads",
@@ -192,7 +194,9 @@ async fn the_scan_role_sees_keys_and_states_alone() {
             "SELECT 1 FROM api_keys",
             "SELECT 1 FROM docs",
             "SELECT 1 FROM doc_facets",
-            "SELECT 1 FROM approvals",
+            "SELECT body FROM approvals",
+            "SELECT assigned_to FROM approvals",
+            "SELECT decided_by FROM approvals",
             "SELECT body FROM talks",
             "SELECT 1 FROM feedback_events",
             "SELECT 1 FROM feedback_names",

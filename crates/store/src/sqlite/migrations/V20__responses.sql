@@ -24,3 +24,7 @@ CREATE UNIQUE INDEX responses_by_respondent ON responses (tk, view_id, responden
 CREATE INDEX responses_by_view ON responses (tk, view_id, sk);
 CREATE INDEX responses_by_state ON responses (tk, view_id, state, sk);
 CREATE INDEX responses_drafts ON responses (tk, view_id, saved_at) WHERE state = 'open' AND is_anonymous;
+
+-- The promotions that wait for a decision: their sessions are closed and have no deadline, so the sweeper finds them
+-- by their own.
+CREATE INDEX approvals_by_expiry ON approvals (expires_at) WHERE kind = 'promotion' AND state = 'pending';

@@ -56,6 +56,7 @@ async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
         (vectors::BEHIND, "memories_by_model (embedded_by>?)"),
         (memories::UNDER_WORD, "PRIMARY KEY (drawer=? AND word=?)"),
         (feedback::SILENT, "feedback_sessions_open (expires_at<?)"),
+        (sweep::PROMOTIONS, "approvals_by_expiry (expires_at<?)"),
         (lessons::NEWEST, "lessons_by_state (tk=? AND state=? AND n<?)"),
         (lessons::OFTEN, "lessons_often (tk=? AND state=? AND n<?)"),
         (lessons::UNDER_WORD, "PRIMARY KEY (drawer=? AND word=?)"),
@@ -78,6 +79,7 @@ async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
 async fn a_persons_queue_walks_the_lists_of_their_tasks() {
     let of = QueueOf {
         user: Some(UserId::stored("ann")),
+        is_owner: true,
         failed_since: Timestamp::default(),
         day_start: Timestamp::default(),
     };

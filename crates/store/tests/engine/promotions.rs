@@ -1,0 +1,360 @@
+//! Promotions: fields of a submitted response that wait to be written to an entity. The response is closed and stays so.
+
+use std::collections::BTreeMap;
+
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
+use sederunt_core::approval::promotion::{PromotionOutcome, PromotionRequest, PromotionTerms, stage};
+use sederunt_core::approval::{Approval, ApprovalState};
+use sederunt_core::definitions::{CriteriaSet, Entity};
+use sederunt_core::error::{Conflict, Error};
+use sederunt_core::event::EventQuery;
+use sederunt_core::ids::RandomIds;
+use sederunt_core::session::{SessionType, Status};
+use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Record, Update, Write};
+use sederunt_core::work::queue::Bucket;
+use sederunt_core::{Actor, Role, SessionId, UserId, limits};
+
+use crate::harness::{World, wish};
+use crate::on_both_stores;
+use crate::tasks::{define_criteria, define_entity, entity, json};
+
+on_both_stores!(
+    an_approval_writes_the_entity_and_leaves_the_response_completed,
+    an_approval_makes_the_entity_that_was_told,
+    a_blocked_edit_leaves_the_promotion_pending,
+    a_field_that_changed_meanwhile_is_not_overwritten,
+    a_denied_promotion_leaves_the_response_as_it_was,
+    nobody_but_an_owner_decides_on_an_own_response,
+    a_promotion_that_nobody_decides_expires_in_one_sweep,
+    a_decision_and_the_expiry_at_once_have_one_effect,
+    a_response_with_a_pending_promotion_is_not_deleted,
+    an_owner_finds_promotions_that_are_assigned_to_nobody,
+    what_no_worker_did_is_not_retried,
+);
+
+fn approve() -> DecisionRequest {
+    DecisionRequest {
+        decision: Decision::Approve,
+        modified_args: None,
+        modified_output: None,
+        reason: None,
+        digest: None,
+    }
+}
+
+fn edit(text: &str) -> DecisionRequest {
+    DecisionRequest { modified_output: Some(json(text)), ..approve() }
+}
+
+fn deny(reason: &str) -> DecisionRequest {
+    DecisionRequest { decision: Decision::Deny, reason: Some(reason.into()), ..approve() }
+}
+
+/// What is staged, for whom, and on which entity.
+struct Staging<'a> {
+    values: &'a str,
+    entity_id: Option<&'a str>,
+    assigned_to: Option<&'a str>,
+}
+
+const NEW_NOTE: Staging<'_> =
+    Staging { values: r#"{"q_tone":"kind","q_size":3}"#, entity_id: None, assigned_to: None };
+const ON_ACME: Staging<'_> = Staging { entity_id: Some("acme"), ..NEW_NOTE };
+
+/// A response that `rita` has submitted, with its fields staged.
+async fn submitted(world: &World, id: &str, staging: &Staging<'_>) -> Approval {
+    let rita = world.actor(Role::Member, "rita");
+    world.open(&rita, wish(id, SessionType::Response)).await;
+    let promotion = promoted(world, id, staging).await;
+    let closed = Update {
+        status: Some(Status::Completed),
+        completed: true,
+        deadline: Some(None),
+        ..Update::default()
+    };
+    let part = ChangePart {
+        on: PartTarget::Session(SessionId::stored(id)),
+        guard: Guard::default(),
+        writes: [Write::Update(Box::new(closed))].into_iter().collect(),
+    };
+    let asked = Record::AddApproval(Box::new(promotion.clone()));
+    world.store.commit(Change::new(world.tenant.clone()).part(part).record(asked)).await.unwrap();
+    promotion
+}
+
+async fn promoted(world: &World, id: &str, staging: &Staging<'_>) -> Approval {
+    let fields: BTreeMap<String, String> =
+        [("q_tone", "tone"), ("q_size", "size")].map(|(key, field)| (key.into(), field.into())).into();
+    let owner = world.owner();
+    let found = match staging.entity_id {
+        Some(id) => Some(world.engine.definition::<Entity>(&owner, id).await.unwrap()),
+        None => None,
+    };
+    let criteria = world.engine.definition::<CriteriaSet>(&owner, "care").await.ok();
+    let request = PromotionRequest {
+        session: &SessionId::stored(id),
+        respondent: Some(&UserId::stored("rita")),
+        terms: PromotionTerms {
+            fields: &fields,
+            entity_type: Some("note"),
+            assigned_to: staging.assigned_to,
+        },
+        values: &json(staging.values),
+        entity_id: staging.entity_id,
+        entity: found.as_ref(),
+        criteria: criteria.as_ref().map(|found| &found.value),
+    };
+    match stage(&request, world.engine.now().await.unwrap(), &RandomIds).unwrap() {
+        PromotionOutcome::Staged(approval) => *approval,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn decide(
+    world: &World,
+    actor: &Actor,
+    of: &Approval,
+    wish: DecisionRequest,
+) -> Result<Approval, Error> {
+    world.engine.decide(actor, &of.id, wish, None).await
+}
+
+async fn state(world: &World, of: &Approval) -> ApprovalState {
+    world.engine.approval(&world.owner(), &of.id).await.unwrap().state
+}
+
+/// The types of the events of a session after the first.
+async fn log(world: &World, id: &str) -> Vec<String> {
+    let query = EventQuery { after: 1, limit: 100, ..EventQuery::default() };
+    let page = world.engine.read(&world.owner(), &SessionId::stored(id), query).await.unwrap();
+    page.events.iter().map(|event| event.kind.as_str().to_owned()).collect()
+}
+
+async fn an_approval_writes_the_entity_and_leaves_the_response_completed(world: &World) {
+    define_criteria(world).await;
+    define_entity(world, "acme", r#"{"tone":"curt","owner":"ann"}"#).await;
+    let asked = submitted(world, "r", &Staging { assigned_to: Some("ada"), ..ON_ACME }).await;
+    assert_eq!(entity(world, "acme").await, r#"{"tone":"curt","owner":"ann"}"#, "nothing is written yet");
+    let before = world.session("r").await;
+    let ada = world.actor(Role::Member, "ada");
+    let done = decide(world, &ada, &asked, edit(r#"{"size":4}"#)).await.unwrap();
+    assert_eq!((done.state, done.decided_by.as_deref()), (ApprovalState::Approved, Some("ada")));
+    assert_eq!(done.body.edited, Some(json(r#"{"tone":"kind","size":4}"#)));
+    assert_eq!(entity(world, "acme").await, r#"{"tone":"kind","owner":"ann","size":4}"#);
+    let after = world.session("r").await;
+    assert_eq!(after.head.status, Status::Completed);
+    assert_eq!(
+        (&after.details.completed_at, &after.details.result, after.head.deadline_at),
+        (&before.details.completed_at, &before.details.result, None)
+    );
+    assert_eq!(log(world, "r").await, ["user.output_approval"]);
+    decide(world, &ada, &asked, approve()).await.unwrap();
+    assert_eq!(log(world, "r").await, ["user.output_approval"], "the same decision stands");
+    assert_eq!(decide(world, &ada, &asked, deny("no")).await.unwrap_err().code(), "already_decided");
+}
+
+async fn an_approval_makes_the_entity_that_was_told(world: &World) {
+    let asked = submitted(world, "r", &NEW_NOTE).await;
+    let id = asked.body.promotion.as_ref().unwrap().entity_id.clone();
+    assert!(world.engine.definition::<Entity>(&world.owner(), &id).await.is_err());
+    decide(world, &world.owner(), &asked, approve()).await.unwrap();
+    let made = world.engine.definition::<Entity>(&world.owner(), &id).await.unwrap();
+    assert_eq!((made.value.type_slug.as_str(), made.version), ("note", 1));
+    assert_eq!(made.value.fields, json(r#"{"tone":"kind","size":3}"#));
+}
+
+async fn a_blocked_edit_leaves_the_promotion_pending(world: &World) {
+    define_criteria(world).await;
+    let asked = submitted(world, "r", &NEW_NOTE).await;
+    let owner = world.owner();
+    for (wish, code) in [
+        (edit(r#"{"tone":"cruel"}"#), "hard_blocked"),
+        (edit(r#"{"tone":"odd"}"#), "invalid"),
+        (edit(r#"{"owner":"eve"}"#), "invalid"),
+    ] {
+        assert_eq!(decide(world, &owner, &asked, wish).await.unwrap_err().code(), code);
+        assert_eq!(state(world, &asked).await, ApprovalState::Pending);
+    }
+    assert_eq!(log(world, "r").await, [""; 0]);
+    decide(world, &owner, &asked, edit(r#"{"tone":"curt"}"#)).await.unwrap();
+}
+
+async fn a_field_that_changed_meanwhile_is_not_overwritten(world: &World) {
+    define_entity(world, "acme", r#"{"tone":"curt","owner":"ann"}"#).await;
+    let asked = submitted(world, "r", &ON_ACME).await;
+    let owner = world.owner();
+    let set = async |fields: &str| {
+        let patch = json(&format!(r#"{{"fields":{fields}}}"#));
+        world.engine.redefine::<Entity>(&owner, "acme", &patch, None).await.unwrap();
+    };
+    set(r#"{"tone":"odd","owner":"ann"}"#).await;
+    for decision in [approve(), edit(r#"{"size":9}"#)] {
+        match decide(world, &owner, &asked, decision).await {
+            Err(Error::Conflict(Conflict::StaleFields { fields })) => assert_eq!(fields, ["tone"]),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(state(world, &asked).await, ApprovalState::Pending);
+        assert_eq!(entity(world, "acme").await, r#"{"tone":"odd","owner":"ann"}"#);
+    }
+    set(r#"{"tone":"curt","owner":"bob"}"#).await;
+    decide(world, &owner, &asked, approve()).await.unwrap();
+    assert_eq!(entity(world, "acme").await, r#"{"tone":"kind","owner":"bob","size":3}"#);
+}
+
+async fn a_denied_promotion_leaves_the_response_as_it_was(world: &World) {
+    let asked = submitted(world, "r", &NEW_NOTE).await;
+    // Outputs fail at the third denial; promotions do not.
+    for round in 0..4 {
+        let again = match round {
+            0 => asked.clone(),
+            _ => {
+                let again = promoted(world, "r", &NEW_NOTE).await;
+                let record = Record::AddApproval(Box::new(again.clone()));
+                world.store.commit(Change::new(world.tenant.clone()).record(record)).await.unwrap();
+                again
+            }
+        };
+        let done = decide(world, &world.owner(), &again, deny("too vague")).await.unwrap();
+        assert_eq!((done.state, done.body.reason.as_deref()), (ApprovalState::Denied, Some("too vague")));
+        assert_eq!(world.session("r").await.head.status, Status::Completed);
+    }
+    assert_eq!(log(world, "r").await, ["user.output_approval"; 4]);
+}
+
+async fn nobody_but_an_owner_decides_on_an_own_response(world: &World) {
+    let (rita, ada) = (world.actor(Role::Member, "rita"), world.actor(Role::Member, "ada"));
+    let own = Staging { assigned_to: Some("rita"), ..NEW_NOTE };
+    let asked = submitted(world, "r", &own).await;
+    assert_eq!(asked.assigned_to, None, "an owner is asked");
+    assert_eq!(decide(world, &rita, &asked, approve()).await.unwrap_err().code(), "not_found");
+    assert_eq!(decide(world, &ada, &asked, approve()).await.unwrap_err().code(), "not_found");
+    // By a merge of two users an assignee becomes the respondent.
+    let merged = Approval { assigned_to: Some(UserId::stored("rita")), ..promoted(world, "r", &own).await };
+    let record = Record::AddApproval(Box::new(merged.clone()));
+    world.store.commit(Change::new(world.tenant.clone()).record(record)).await.unwrap();
+    for wish in [approve(), deny("no")] {
+        assert_eq!(decide(world, &rita, &merged, wish).await.unwrap_err().code(), "denied");
+    }
+    assert_eq!(state(world, &merged).await, ApprovalState::Pending);
+    decide(world, &world.actor(Role::Owner, "rita"), &merged, approve()).await.unwrap();
+}
+
+async fn a_promotion_that_nobody_decides_expires_in_one_sweep(world: &World) {
+    let asked = submitted(world, "r", &NEW_NOTE).await;
+    let waits = limits::WAITING_DEADLINE;
+    world.clock.advance(waits - std::time::Duration::from_secs(1));
+    assert_eq!(world.engine.sweep().await.unwrap().promotions_expired, 0);
+    world.clock.advance(std::time::Duration::from_secs(1));
+    let late = decide(world, &world.owner(), &asked, approve()).await.unwrap_err();
+    assert_eq!(late.code(), "already_decided", "even before the sweep");
+    assert_eq!(world.engine.sweep().await.unwrap().promotions_expired, 1);
+    let expired = world.engine.approval(&world.owner(), &asked.id).await.unwrap();
+    assert_eq!(expired.state, ApprovalState::Expired);
+    assert_eq!(expired.body.reason.as_deref(), Some("nobody decided in time"));
+    assert_eq!(world.session("r").await.head.status, Status::Completed);
+    assert_eq!(log(world, "r").await, ["user.output_approval"]);
+    assert_eq!(world.engine.sweep().await.unwrap().promotions_expired, 0);
+    assert_eq!(decide(world, &world.owner(), &asked, approve()).await.unwrap_err().code(), "already_decided");
+}
+
+async fn a_decision_and_the_expiry_at_once_have_one_effect(world: &World) {
+    const ROUNDS: usize = 60;
+    let other = world.other_node().await;
+    let (mut approved, mut expired) = (0, 0);
+    for round in 0..ROUNDS {
+        let id = format!("r{round}");
+        let mut asked = promoted(world, &id, &NEW_NOTE).await;
+        // Due while the two run: which of them comes first is open.
+        asked.expires_at = Some(world.engine.now().await.unwrap().plus(std::time::Duration::from_millis(4)));
+        world.open(&world.actor(Role::Member, "rita"), wish(&id, SessionType::Response)).await;
+        let record = Record::AddApproval(Box::new(asked.clone()));
+        world.store.commit(Change::new(world.tenant.clone()).record(record)).await.unwrap();
+        let owner = world.owner();
+        let sweeps = async {
+            let mut swept = 0;
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+            while swept == 0 && state(world, &asked).await == ApprovalState::Pending {
+                assert!(std::time::Instant::now() < end, "the promotion never became due");
+                swept += other.sweep().await.unwrap().promotions_expired;
+            }
+            swept
+        };
+        let pause = tokio::time::sleep(std::time::Duration::from_millis((round % 8) as u64));
+        let decides = async {
+            pause.await;
+            decide(world, &owner, &asked, approve()).await
+        };
+        let (decided, swept) = tokio::join!(decides, sweeps);
+        let made = asked.body.promotion.as_ref().unwrap().entity_id.clone();
+        let is_made = world.engine.definition::<Entity>(&owner, &made).await.is_ok();
+        match (decided, state(world, &asked).await) {
+            (Ok(_), ApprovalState::Approved) => {
+                assert!(is_made && swept == 0);
+                approved += 1;
+            }
+            (Err(error), ApprovalState::Expired) => {
+                assert_eq!(error.code(), "already_decided");
+                assert!(!is_made && swept == 1);
+                expired += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(log(world, &id).await, ["user.output_approval"], "one of them, once");
+    }
+    assert_eq!(approved + expired, ROUNDS);
+}
+
+async fn a_response_with_a_pending_promotion_is_not_deleted(world: &World) {
+    let asked = submitted(world, "r", &NEW_NOTE).await;
+    let (owner, id) = (world.owner(), SessionId::stored("r"));
+    for refused in [world.engine.delete(&owner, &id).await, world.engine.delete_by_force(&owner, &id).await] {
+        assert_eq!(refused.unwrap_err().code(), "session_running");
+    }
+    decide(world, &owner, &asked, deny("no")).await.unwrap();
+    world.engine.delete(&owner, &id).await.unwrap();
+    assert_eq!(world.engine.approval(&owner, &asked.id).await.unwrap_err().code(), "not_found");
+}
+
+async fn an_owner_finds_promotions_that_are_assigned_to_nobody(world: &World) {
+    submitted(world, "free", &NEW_NOTE).await;
+    submitted(world, "adas", &Staging { assigned_to: Some("ada"), ..NEW_NOTE }).await;
+    for (role, name, expected) in [
+        (Role::Owner, "owner", &["free"][..]),
+        (Role::Owner, "ada", &["adas", "free"]),
+        (Role::Member, "ada", &["adas"]),
+        (Role::Member, "eve", &[]),
+    ] {
+        let actor = world.actor(role, name);
+        let page = world.engine.queue(&actor, Bucket::NeedsMe, None, None, 100).await.unwrap();
+        let found: Vec<_> = page
+            .items
+            .iter()
+            .map(|item| match item {
+                sederunt_core::engine::WaitingItem::Approval(_, session) => session.id.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(found, expected, "{role:?} {name}");
+        let counted = world.engine.queue_counts(&actor, None).await.unwrap().needs_me;
+        assert_eq!(counted as usize, expected.len());
+    }
+}
+
+async fn what_no_worker_did_is_not_retried(world: &World) {
+    let owner = world.owner();
+    for (id, session_type) in [("r", SessionType::Response), ("t", SessionType::Tool)] {
+        world.open(&owner, wish(id, session_type)).await;
+        let id = SessionId::stored(id);
+        for status in ["before", "after"] {
+            let refused = world.engine.retry(&owner, &id, None).await.unwrap_err();
+            assert_eq!(refused.code(), "type_mismatch", "{session_type:?} {status}");
+            let gone = sederunt_core::session::decide::Transition {
+                to: Status::Abandoned,
+                expected: None,
+                reason: None,
+            };
+            world.engine.transition(&owner, &id, gone, None).await.ok();
+        }
+    }
+    assert!(world.claim(&world.worker("w")).await.is_empty());
+}
