@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::event::{Event, MESSAGE_TYPES};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
-use crate::session::{Session, SourceKind};
+use crate::session::{Head, Session, SourceKind};
 
 /// The credential of callers on a server without authentication.
 const LOCAL: &str = "local";
@@ -49,6 +49,17 @@ impl Actor {
     /// other credential names its user itself.
     pub fn names_users(&self) -> bool {
         self.user.is_none() && matches!(self.credential.as_str(), LOCAL | OPERATOR)
+    }
+
+    /// Whether this is the caller of a server without authentication, who names no user: one person.
+    pub fn is_local(&self) -> bool {
+        self.user.is_none() && self.credential.as_str() == LOCAL
+    }
+
+    /// Whether a human bridge is this caller's own. The bridge of the one person of an installation without
+    /// authentication has no holder.
+    pub fn holds_bridge(&self, head: &Head) -> bool {
+        head.is_bridge && head.holder == self.user && (self.user.is_some() || self.names_users())
     }
 
     /// The user id recorded as the author of what this caller writes; `None` without a user.
@@ -185,6 +196,8 @@ pub enum Verb {
     Turn,
     /// Name another model than the one that conversations are configured with.
     ChooseModel,
+    /// Say which task one is working on, and record what one does meanwhile.
+    WorkOn,
     Trigger,
     Decide,
     /// Create or change tasks, agents, entities, criteria, schedules.
@@ -250,6 +263,7 @@ pub const RIGHTS: &[(Verb, [Right; 6])] = {
         (Verb::Leave, [Participant, Participant, Participant, No, No, No]),
         (Verb::Turn, [All, All, No, No, No, No]),
         (Verb::ChooseModel, [All, No, No, No, No, No]),
+        (Verb::WorkOn, [All, All, No, No, No, No]),
         (Verb::Trigger, [All, OwnOrAssigned, No, No, No, No]),
         (Verb::Decide, [All, Assignee, No, No, Prefix, No]),
         (Verb::Configure, [All, OwnOrAssigned, No, No, No, No]),
@@ -384,6 +398,7 @@ fn denied(verb: Verb) -> Error {
         Verb::Leave => "only people who take part in a session leave it",
         Verb::Turn => "only members and owners ask the model without a conversation",
         Verb::ChooseModel => "only an owner names another model than the configured one; leave `model` out",
+        Verb::WorkOn => "only members and owners record what they are working on",
         Verb::Trigger => "you may not start this work; ask an owner to start it",
         Verb::Decide => "only the assignee or an owner decides this",
         Verb::Configure => "only an owner may change this",
@@ -491,12 +506,13 @@ mod tests {
     fn the_rights_table_is_that_of_the_contract() {
         use Right::{All, No, Participant};
         let cell = right;
-        assert_eq!(RIGHTS.len(), 21);
+        assert_eq!(RIGHTS.len(), 22);
         for verb in [
             Verb::Open,
             Verb::Edit,
             Verb::Turn,
             Verb::ChooseModel,
+            Verb::WorkOn,
             Verb::Configure,
             Verb::Share,
             Verb::Steer,

@@ -171,6 +171,18 @@ pub const WAITING_DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 pub const RESPONSE_DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A human bridge session ends this long after its start.
 pub const BRIDGE_DEADLINE: Duration = Duration::from_secs(12 * 3600);
+/// Events of one append to a human bridge: what a browser collects in a few seconds.
+pub const BRIDGE_BATCH_EVENTS_MAX: usize = 100;
+/// The text of a marker, in characters.
+pub const MARKER_CHARS_MAX: usize = 2_000;
+/// A path that a person visited, in characters.
+pub const PATHNAME_CHARS_MAX: usize = 512;
+/// The time that a client says about an event, in bytes.
+pub const TIME_BYTES_MAX: usize = 64;
+/// Prefixes of paths that are not recorded.
+pub const ACTIVITY_EXCLUDE_MAX: usize = 100;
+/// Bridges that one commit forgets.
+pub const FORGET_SESSIONS_MAX: usize = 100;
 /// Silence after which a session is hidden from lists.
 pub const INACTIVE_AFTER: Duration = Duration::from_secs(3 * 24 * 3600);
 /// Rows that one sweep settles before it lets others write.

@@ -15,6 +15,7 @@ mod upkeep;
 
 use futures_util::future::BoxFuture;
 
+pub use crate::activity::BridgeStore;
 pub use crate::approval::{ApprovalListStore, ApprovalStore};
 pub use crate::definitions::DocStore;
 pub use crate::event::{EventStore, SearchStore};
@@ -76,7 +77,7 @@ sum_of_traits! {
     /// Rows that belong to a tenant or to the installation. None of them is ever in memory alone.
     TenantStore =
         SessionListStore SearchStore DocStore ApprovalListStore CrisisStore FeedbackStore
-        LessonStore ClaimStore WorkQueueStore KeyStore UserStore TenantRowStore AuditStore
+        LessonStore ClaimStore WorkQueueStore BridgeStore KeyStore UserStore TenantRowStore AuditStore
         UpkeepStore
 }
 

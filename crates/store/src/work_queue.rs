@@ -15,6 +15,8 @@ pub(crate) struct QueueTables {
     /// Conditions on a session `s`, where sessions in work are indexed apart from the others.
     pub in_work: &'static str,
     pub not_in_work: &'static str,
+    /// The condition that a session `s` is no human bridge.
+    pub not_a_bridge: &'static str,
 }
 
 /// Rows beyond this are not counted: no person reads more.
@@ -68,8 +70,11 @@ pub(crate) fn items(mut lines: Vec<QueueRow>, limit: usize) -> Page<QueueItem, i
     Page { items: items.collect(), next }
 }
 
+/// Work is done in sessions of these types; responses and tools are in no bucket.
+const OF_WORK: &str = " AND s.session_type IN ('agent', 'mixed')";
+
 fn lines(of: &QueueOf, bucket: Bucket, tables: &QueueTables) -> String {
-    let QueueTables { hot, in_work, not_in_work, .. } = tables;
+    let QueueTables { hot, in_work, not_in_work, not_a_bridge, .. } = tables;
     let mine = mine(of);
     let on_mine = |statuses: &str, listed: &str, more: &str| {
         format!(
@@ -87,7 +92,7 @@ fn lines(of: &QueueOf, bucket: Bucket, tables: &QueueTables) -> String {
                 "'waiting_human', 'awaiting_tool'",
                 not_in_work,
                 &format!(
-                    " AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.tk = $1 AND a.sk = s.sk \
+                    "{OF_WORK} AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.tk = $1 AND a.sk = s.sk \
                      AND a.state = 'pending'{asked})"
                 ),
             );
@@ -104,17 +109,16 @@ fn lines(of: &QueueOf, bucket: Bucket, tables: &QueueTables) -> String {
             };
             format!("{}{unassigned}{waiting}", asks(asked))
         }
-        Bucket::Running => {
-            on_mine("'running', 'pending'", in_work, " AND s.session_type IN ('agent', 'mixed')")
-        }
+        Bucket::Running => on_mine("'running', 'pending'", in_work, OF_WORK),
         Bucket::Failed => {
-            let since = format!(" AND s.active_minute >= {}", of.failed_since.minute());
+            let minute = of.failed_since.minute();
+            let since = format!("{OF_WORK}{not_a_bridge} AND s.active_minute >= {minute}");
             on_mine("'failed', 'expired', 'abandoned'", not_in_work, &since)
         }
         Bucket::DoneToday => {
             let (from, minute, wide) = (of.day_start.as_micros(), of.day_start.minute(), tables.wide);
             let today = format!(
-                " AND s.active_minute >= {minute} AND EXISTS (SELECT 1 FROM {wide} w WHERE w.sk = s.sk \
+                "{OF_WORK}{not_a_bridge} AND s.active_minute >= {minute} AND EXISTS (SELECT 1 FROM {wide} w WHERE w.sk = s.sk \
                  AND w.completed_at >= {from})"
             );
             on_mine("'completed'", not_in_work, &today)
@@ -125,7 +129,7 @@ fn lines(of: &QueueOf, bucket: Bucket, tables: &QueueTables) -> String {
                  AND f.value = 'active' AND f.n = m.n) \
              AND EXISTS (SELECT 1 FROM doc_facets f WHERE f.tk = $1 AND f.n = m.n AND f.key = 'agent_slug') \
              AND NOT EXISTS (SELECT 1 FROM {hot} s WHERE s.tk = $1 AND s.task_id = m.id{in_work} \
-                 AND s.status IN ('running', 'pending'))"
+                 AND s.status IN ('running', 'pending'){OF_WORK}{not_a_bridge})"
         ),
     }
 }

@@ -8,6 +8,7 @@ use super::Engine;
 use super::sessions::check_limit;
 use super::work::without_a_claim;
 use crate::access::{Actor, ReadExtent, Role, Verb};
+use crate::activity::bridge;
 use crate::error::{Error, Result};
 use crate::event::{
     AppendOutcome, Event, EventPage, EventQuery, EventType, Kinds, NewEvent, Writer, payload,
@@ -44,6 +45,9 @@ pub struct AppendResult {
     pub last_sequence: u64,
     /// The session was asked to stop; only the claim holder is told.
     pub stop_requested: bool,
+    /// Events of a person's activity that are not recorded: repeated views of an entity, and excluded paths. `None`
+    /// for other events.
+    pub dropped: Option<usize>,
 }
 
 impl Engine {
@@ -74,6 +78,13 @@ impl Engine {
         wish: Append,
         key: Option<IdemKey>,
     ) -> Result<AppendResult> {
+        if wish.events.iter().any(|draft| draft.kind.starts_with(bridge::PREFIX)) {
+            let has_epoch = wish.epoch.is_some();
+            return match self.record(actor, id, wish, key).await {
+                Err(error) if has_epoch => Err(without_a_claim(actor, error)),
+                done => done,
+            };
+        }
         let events = check_batch(actor, wish.events)?;
         self.check_byte_quota(actor).await?;
         let kinds = Kinds::of(events.iter().map(|event| &event.kind));
@@ -94,6 +105,7 @@ impl Engine {
                 last_sequence: replay.sequences.iter().copied().max().unwrap_or(session.head.last_sequence),
                 events,
                 stop_requested: wish.epoch.is_some() && session.head.stop_requested,
+                dropped: None,
             });
         }
         let part = done.parts.into_iter().next().ok_or_else(|| Error::internal("a commit lost its part"))?;
@@ -110,6 +122,7 @@ impl Engine {
             events,
             last_sequence: part.head.last_sequence,
             stop_requested: wish.epoch.is_some() && part.head.stop_requested,
+            dropped: None,
         })
     }
 
@@ -186,15 +199,18 @@ pub(super) fn check_batch(actor: &Actor, drafts: Vec<DraftEvent>) -> Result<Vec<
 
 fn check_draft(draft: DraftEvent, author: Option<Box<str>>) -> Result<NewEvent> {
     let kind = EventType::parse(&draft.kind)?;
-    if draft.role.is_some_and(|role| role != kind.role().as_str()) {
+    if draft.role.as_deref().is_some_and(|role| role != kind.role().as_str()) {
         let message = format!("a `{}` event has the role `{}`", kind.as_str(), kind.role().as_str());
         return Err(Error::invalid("role", message));
     }
-    let content = draft.content.map(payload::content_parts).transpose()?;
+    let content = draft.content.clone().map(payload::content_parts).transpose()?;
     if draft.metadata.as_ref().is_some_and(|metadata| !metadata.is_object()) {
         return Err(Error::invalid("metadata", "must be an object"));
     }
     payload::check_size(content.as_ref(), draft.metadata.as_ref())?;
+    if kind.writer() == Writer::BridgeHolder {
+        return recorded(kind, content, &draft, author);
+    }
     if let Err(misfit) = payload::check(&kind, content.as_ref(), draft.metadata.as_ref())
         // Types that only Sederunt writes are refused by the caller's rights, with any content.
         && kind.writer() != Writer::Engine
@@ -213,6 +229,31 @@ fn check_draft(draft: DraftEvent, author: Option<Box<str>>) -> Result<NewEvent> 
         metadata: draft.metadata,
         subthread_id: draft.subthread_id.map(Into::into),
         external_event_id: draft.external_event_id.map(Into::into),
+        author,
+    })
+}
+
+/// An event of a person's own activity, in the form that is stored. The server alone names it.
+fn recorded(
+    kind: EventType,
+    content: Option<Json>,
+    draft: &DraftEvent,
+    author: Option<Box<str>>,
+) -> Result<NewEvent> {
+    for (field, given) in
+        [("subthread_id", &draft.subthread_id), ("external_event_id", &draft.external_event_id)]
+    {
+        if given.is_some() {
+            return Err(Error::invalid(field, format!("`{}` has no `{field}`", kind.as_str())));
+        }
+    }
+    let recorded = bridge::check_event(&kind, content.as_ref(), draft.metadata.as_ref())?;
+    Ok(NewEvent {
+        kind,
+        content: recorded.content,
+        metadata: recorded.metadata,
+        subthread_id: None,
+        external_event_id: recorded.external_event_id,
         author,
     })
 }

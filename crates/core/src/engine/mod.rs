@@ -4,6 +4,7 @@
 //! command is decided again, a bounded number of times; the caller sees a conflict only if the decision itself
 //! changes. The methods are in one file per noun.
 
+mod activity;
 mod approvals;
 mod consequences;
 mod credential;
@@ -35,6 +36,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+pub use activity::StartedBridge;
 pub use credential::{Credential, TokenClaims};
 pub use crises::CrisisHold;
 pub use definitions::BUILT_IN_AGENTS;
@@ -56,6 +58,7 @@ pub use views::{Asker, OpenedView, PublishedView, Submission, SubmitResult, View
 pub use work::Brief;
 
 use crate::access::{self, Actor, Verb};
+use crate::activity::ActivitySettings;
 use crate::definitions::ModelCheck;
 use crate::definitions::agent::SecretHosts;
 use crate::error::{Conflict, Error, Result};
@@ -111,6 +114,7 @@ pub struct Engine {
     /// Where random ids and secrets come from; decisions are handed what they need.
     ids: Arc<dyn IdSource>,
     settings: Settings,
+    activity: Arc<ActivitySettings>,
     /// The store of incognito sessions; without it, none may be opened.
     incognito: Option<Arc<IncognitoRouter>>,
     untaught: Arc<lessons::LessonlessTenants>,
@@ -130,6 +134,7 @@ impl Engine {
             hub,
             ids: Arc::new(RandomIds),
             settings,
+            activity: Arc::default(),
             incognito: None,
             untaught: Arc::default(),
             quotas: Arc::default(),
@@ -150,6 +155,12 @@ impl Engine {
     #[must_use]
     pub fn with_ids(self, ids: Arc<dyn IdSource>) -> Self {
         Self { ids, ..self }
+    }
+
+    /// Sets what is recorded of people's own activity, and who reads it.
+    #[must_use]
+    pub fn with_activity(self, settings: ActivitySettings) -> Self {
+        Self { activity: Arc::new(settings), ..self }
     }
 
     /// Sets the quotas of tenants and users.

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::sessions::{audit_name, check_limit};
 use super::{Engine, PurgeCounts};
 use crate::access::{self, ActingUser, Actor, Role, ShareAccess, Verb};
+use crate::activity::bridge::end_merged;
 use crate::definitions::DefinitionKind;
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text};
@@ -262,7 +263,12 @@ impl Engine {
         }
         let (theirs, mine) = (Owner::user(from), Owner::user(into));
         let given_up = self.sessions.memory(&actor.tenant, &profile_id(&theirs)).await?;
-        let mut change = Change::new(actor.tenant.clone())
+        // Both may have a running bridge, and one person has one.
+        let mut change = match self.tenant.running_bridge(&actor.tenant, Some(from)).await? {
+            Some(bridge) => self.change_for(&bridge, end_merged(&bridge)?).await?,
+            None => Change::new(actor.tenant.clone()),
+        };
+        change = change
             .record(Record::MergeUser { from: from.clone(), into: into.clone() })
             .record(Record::MoveMemories { from: theirs, into: mine.clone() });
         if let Some(profile) = given_up.as_ref().and_then(Memory::profile) {

@@ -261,7 +261,7 @@ pub(super) fn foreseen(change: &Change) -> (Vec<MadeSession>, bool) {
             PartTarget::New(new) if new.details.memory_mode != MemoryMode::Incognito => {
                 made.push(MadeSession {
                     holder: new.head.holder.clone(),
-                    is_run: !new.head.is_talk && new.head.status.is_live(),
+                    is_run: !new.head.is_talk && !new.head.is_bridge && new.head.status.is_live(),
                 })
             }
             PartTarget::New(_) => {}

@@ -132,6 +132,8 @@ pub struct Kinds {
     pub engine: Option<&'static str>,
     pub worker: bool,
     pub bridge: bool,
+    /// At least one event is none of a person's own activity, which is all that a human bridge takes.
+    pub beside_bridge: bool,
     pub participant: bool,
     /// At least one event is of a type that a closed session refuses.
     pub open_only: bool,
@@ -153,6 +155,7 @@ impl Kinds {
                 Writer::Participant => kinds.participant = true,
                 Writer::ParticipantOrWorker | Writer::AnyoneEvenAfterTheEnd => {}
             }
+            kinds.beside_bridge |= kind.writer() != Writer::BridgeHolder;
             kinds.open_only |= kind.writer() != Writer::AnyoneEvenAfterTheEnd;
         }
         kinds

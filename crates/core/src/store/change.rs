@@ -155,6 +155,8 @@ pub struct Update {
     pub inactive: Option<bool>,
     /// Opens the turn of this message, which is in the log already.
     pub turn: Option<u64>,
+    /// The task that a human bridge moves to.
+    pub task_id: Option<Box<str>>,
     pub title: Option<Option<Box<str>>>,
     pub description: Option<(Option<Box<str>>, Option<DescriptionSource>)>,
     pub metadata: Option<Json>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Refusal;
 use crate::Actor;
 use crate::access::{Role, within_prefix};
+use crate::activity::bridge::is_overdue;
 use crate::error::{Conflict, Error, Result};
 use crate::event::Kinds;
 use crate::ids::{CredentialId, Incarnation, SessionId, UserId};
@@ -128,6 +129,9 @@ impl AppendRule {
         if let Some(kind) = self.kinds.engine {
             return Err(Error::denied(format!("`{kind}` is written by Sederunt alone")).into());
         }
+        if head.is_bridge {
+            return self.check_bridge(head, now);
+        }
         // An old epoch has one answer, whether the session is closed or somebody else's by now.
         if self.epoch.is_some() && !has_claim {
             return Err(Conflict::Fenced.into());
@@ -145,11 +149,28 @@ impl AppendRule {
                 return Err(Error::denied("agent and tool events need a claim and its epoch").into());
             }
         }
-        if self.kinds.bridge && !(head.is_bridge && head.status == Status::Running && holds) {
+        if self.kinds.bridge {
             return Err(Error::denied("human events are for the holder of a running human session").into());
         }
         if self.kinds.participant && !writes_as_participant {
             return Err(Error::denied("a worker does not speak as a user").into());
+        }
+        Ok(())
+    }
+
+    /// A human bridge takes its holder's own activity, while it runs, and nothing else from anybody.
+    fn check_bridge(&self, head: &Head, now: Timestamp) -> Result<(), Refusal> {
+        if self.kinds.beside_bridge {
+            return Err(Error::denied("a human session takes `human.*` events alone").into());
+        }
+        if !self.actor.holds_bridge(head) {
+            return Err(Error::denied("human events are for the holder of a running human session").into());
+        }
+        if self.epoch.is_some() {
+            return Err(Conflict::Fenced.into());
+        }
+        if head.status != Status::Running || is_overdue(head, now) {
+            return Err(Conflict::SessionClosed.into());
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ impl Milestone {
         what: MilestoneKind,
     ) -> Option<Self> {
         let task_id = details.task_id.clone()?;
-        let told = !head.is_talk && details.memory_mode != MemoryMode::Incognito;
+        let told = !head.is_talk && !head.is_bridge && details.memory_mode != MemoryMode::Incognito;
         told.then(|| Self {
             tenant: tenant.clone(),
             session: id.clone(),

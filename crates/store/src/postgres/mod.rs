@@ -39,6 +39,7 @@
 mod append;
 mod approvals;
 mod batching;
+mod bridges;
 mod claim;
 mod commit;
 mod connect;
@@ -228,10 +229,7 @@ impl PostgresStore {
         let shared = change.parts.iter().any(|part| {
             part.guard.append.as_ref().is_some_and(|rule| rule.actor.role == sederunt_core::Role::Share)
         });
-        let human = change.parts.iter().flat_map(|part| &part.writes).any(|write| match write {
-            Write::Append(events) => events.iter().any(|event| event.kind.as_str().starts_with("human.")),
-            Write::Update(_) | Write::Talk(_) | Write::Delete => false,
-        });
+        let human = change.parts.iter().any(commit::records_activity);
         change.is_plain_append() && !shared && !human
     }
 

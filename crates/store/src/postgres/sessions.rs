@@ -350,6 +350,12 @@ pub(super) fn update<'a>(
             cells![tk, sk],
         );
     }
+    if let Some(task) = &update.task_id {
+        writes.add_after(
+            "UPDATE session_heads SET task_id = $3 WHERE tk = $1 AND sk = $2",
+            cells![tk, sk, &**task],
+        );
+    }
     if update.started {
         writes.add_after(
             "UPDATE session_heads SET started_at = $3 WHERE tk = $1 AND sk = $2 AND started_at IS NULL",
@@ -457,7 +463,7 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
 /// The quotas that a tenant has used, by holder.
 pub(super) async fn usage(context: &Context, tenant: &TenantId) -> Result<UseByHolder> {
     let Some(tk) = context.tk(tenant).await? else { return Ok(Vec::new()) };
-    let sql = "SELECT holder, count(*), count(*) FILTER (WHERE NOT is_talk AND status IN
+    let sql = "SELECT holder, count(*), count(*) FILTER (WHERE NOT is_talk AND NOT is_bridge AND status IN
                    ('pending', 'running', 'waiting_human', 'awaiting_tool')), coalesce(sum(bytes), 0)::bigint
                FROM session_heads WHERE tk = $1 GROUP BY holder";
     let rows = context.read(Scope::Tenant(tk), sql, &[&tk]).await?;

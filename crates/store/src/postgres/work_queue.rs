@@ -12,8 +12,13 @@ use super::tx::{Context, Param, Scope};
 use super::{PostgresStore, read};
 use crate::work_queue::{self, QueueTables};
 
-const TABLES: QueueTables =
-    QueueTables { hot: "session_heads", wide: "sessions", in_work: "", not_in_work: "" };
+const TABLES: QueueTables = QueueTables {
+    hot: "session_heads",
+    wide: "sessions",
+    in_work: "",
+    not_in_work: "",
+    not_a_bridge: " AND NOT s.is_bridge",
+};
 
 impl WorkQueueStore for PostgresStore {
     fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {

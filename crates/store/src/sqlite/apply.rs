@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 use sederunt_core::event::{AppendOutcome, NewEvent};
 use sederunt_core::ids::{SessionId, TenantId};
-use sederunt_core::session::DescriptionSource;
+use sederunt_core::session::{DescriptionSource, Status};
 use sederunt_core::store::{
     Change, ChangePart, CommitResult, IdemKey, NewSession, Notice, PartResult, PartTarget, Record, Refusal,
     Update, Write,
@@ -19,7 +19,7 @@ use super::idempotency::{self, KeyEffect, KeyUse};
 use super::indexer::IndexMark;
 use super::outbox::OutboxEntry;
 use super::writer::WriteTransaction;
-use super::{events, index_queue, logs, records, sessions, talk};
+use super::{bridges, events, index_queue, logs, records, sessions, talk};
 
 type Checked<T> = Result<T, WorkError<Refusal>>;
 
@@ -40,7 +40,7 @@ pub(super) fn commit(
     let targets = change
         .parts
         .iter()
-        .map(|part| check(tx, tk, part, now))
+        .map(|part| check(tx, tk, change, part, now))
         .collect::<Checked<SmallVec<[CheckedTarget; 1]>>>()?;
     records::check(tx.db, tk, change, crises)?;
     Ok(write(tx, tk, change, targets, now)?)
@@ -88,6 +88,7 @@ enum CheckedTarget {
 fn check(
     tx: &mut WriteTransaction<'_>,
     tk: i64,
+    change: &Change,
     part: &ChangePart,
     now: Timestamp,
 ) -> Checked<CheckedTarget> {
@@ -107,6 +108,12 @@ fn check(
             if tx.head(tk, &new.id)?.is_some() {
                 return Err(WorkError::Refused(Refusal::Stale));
             }
+            if new.head.is_bridge
+                && let Some((_, id)) = bridges::running(tx.db, tk, new.head.holder.as_ref())?
+                && !ends(change, &id)
+            {
+                return Err(WorkError::Refused(Refusal::Stale));
+            }
             let Some(fork) = &new.fork_of else { return Ok(CheckedTarget::New { fork_source: None }) };
             match tx.head(tk, &fork.session)? {
                 Some(source)
@@ -119,6 +126,19 @@ fn check(
             }
         }
     }
+}
+
+/// Whether a change ends a session.
+fn ends(change: &Change, id: &str) -> bool {
+    change.parts.iter().any(|part| {
+        let is_it = matches!(&part.on, PartTarget::Session(named) if named.as_str() == id);
+        is_it
+            && part.writes.iter().any(|write| match write {
+                Write::Update(update) => update.status.is_some_and(Status::is_terminal),
+                Write::Delete => true,
+                Write::Append(_) | Write::Talk(_) => false,
+            })
+    })
 }
 
 fn write(

@@ -17,6 +17,7 @@ mod apply;
 mod approvals;
 mod backup;
 mod blocking;
+mod bridges;
 mod checkpointer;
 mod claims;
 mod crises;

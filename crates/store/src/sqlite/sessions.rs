@@ -252,6 +252,9 @@ pub(super) fn update(
         db.prepare_cached("UPDATE sessions SET user_id = ?2 WHERE sk = ?1")?
             .execute(params![sk, holder.as_str()])?;
     }
+    if let Some(task) = &update.task_id {
+        db.prepare_cached("UPDATE sessions SET task_id = ?2 WHERE sk = ?1")?.execute(params![sk, task])?;
+    }
     if let Some(title) = &update.title {
         db.prepare_cached("UPDATE session_details SET title = ?2 WHERE sk = ?1")?
             .execute(params![sk, title])?;
@@ -403,7 +406,7 @@ pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> 
 /// The quotas that a tenant has used, by holder.
 pub(super) fn usage(db: &Connection, tenant: &TenantId) -> rusqlite::Result<UseByHolder> {
     db.prepare_cached(
-        "SELECT h.holder, count(*), sum(h.is_talk = 0 AND h.status IN ('pending', 'running', 'waiting_human', 'awaiting_tool')), \
+        "SELECT h.holder, count(*), sum(h.is_talk = 0 AND h.is_bridge = 0 AND h.status IN ('pending', 'running', 'waiting_human', 'awaiting_tool')), \
          sum(l.bytes) FROM tenants t JOIN session_heads h ON h.tk = t.tk JOIN session_tails l ON l.sk = h.sk \
          WHERE t.id = ?1 GROUP BY h.holder",
     )?

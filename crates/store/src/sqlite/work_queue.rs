@@ -17,6 +17,7 @@ pub(super) const TABLES: QueueTables = QueueTables {
     wide: "session_details",
     in_work: " AND s.in_work = 1",
     not_in_work: " AND s.in_work = 0",
+    not_a_bridge: " AND s.source_kind <> 'human-session-bridge'",
 };
 
 impl WorkQueueStore for SqliteStore {

@@ -1,6 +1,7 @@
 //! The engine over real stores: what a caller is promised, as short stories. Each runs on SQLite and on PostgreSQL.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod activity;
 mod approvals;
 mod conversations;
 mod external;

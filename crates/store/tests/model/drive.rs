@@ -234,13 +234,14 @@ fn draft(kind: usize, external: Option<u8>) -> DraftEvent {
     let json = |text: &str| Json::parse(text.as_bytes()).unwrap();
     DraftEvent {
         kind: kind.into(),
-        content: kind.ends_with(".message").then(|| json(r#""hello""#)),
+        content: (kind.ends_with(".message") || kind == "human.marker").then(|| json(r#""hello""#)),
         metadata: match kind {
             "tool.invocation_started" => Some(json(r#"{"invocation_id":"i"}"#)),
             "session.error" => Some(json(r#"{"code":"forged","message":"forged"}"#)),
             _ => None,
         },
-        external_event_id: external.map(|n| format!("x{n}")),
+        // The server alone names what a person records.
+        external_event_id: external.filter(|_| kind != "human.marker").map(|n| format!("x{n}")),
         ..DraftEvent::default()
     }
 }

@@ -52,11 +52,14 @@ impl ChangeBatches {
         (Self { making, moving }, drivers)
     }
 
-    /// Whether a change may share a transaction: it is small, and all that it does is in its parts.
+    /// Whether a change may share a transaction: it is small, all that it does is in its parts, and no policy asks in
+    /// whose name.
     pub(in crate::postgres) fn accepts(change: &Change) -> bool {
         let small = |part: &ChangePart| {
             let forks = matches!(&part.on, PartTarget::New(new) if new.fork_of.is_some());
-            !forks && !part.writes.iter().any(|write| matches!(write, Write::Delete))
+            !forks
+                && !commit::records_activity(part)
+                && !part.writes.iter().any(|write| matches!(write, Write::Delete))
         };
         change.key.is_none()
             && change.audit.is_none()

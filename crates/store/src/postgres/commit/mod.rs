@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::{OptionFuture, join, join3};
 use sederunt_core::access::ActingUser;
 use sederunt_core::error::Error;
+use sederunt_core::event::Writer;
 use sederunt_core::ids::SessionId;
 use sederunt_core::session::Head;
 use sederunt_core::store::{
@@ -26,7 +27,7 @@ use super::rows::{Columns, HEAD, Keyed};
 use super::sessions::{self, NewSessionParts, SharedRange};
 use super::tx::{ANSWER_MAX, CLOCK, Context, Param, Scope, TICK, Tx, hash64, int, last_tick, locked_at};
 use super::writes::CommitFailure;
-use super::{idempotency, records};
+use super::{bridges, idempotency, records};
 
 /// Retries of a change that met another transaction.
 const CONTENTION_TRIES_MAX: usize = 3;
@@ -100,27 +101,40 @@ pub(super) async fn apply(context: &Context, tk: i32, change: &Change) -> Result
 
 /// Whether a unique index of a record was violated: another transaction has written it since the judgement.
 fn is_of_a_record(violated: &str) -> bool {
-    violated != SESSION_ID && !violated.ends_with("_fkey")
+    violated != SESSION_ID && violated != bridges::ONE_RUNNING && !violated.ends_with("_fkey")
 }
 
 /// The refusal for a failure. Violated indexes of records have been retried before.
 fn refusal_of(CommitFailure { fault, certain }: CommitFailure) -> Refusal {
     match fault.violated() {
         _ if !certain => Error::unavailable(Error::from(fault)).into(),
-        Some(SESSION_ID) => Refusal::Stale,
+        Some(SESSION_ID | bridges::ONE_RUNNING) => Refusal::Stale,
         Some(foreign) if foreign.ends_with("_tk_fkey") => Error::NotFound.into(),
         _ => Error::from(fault).into(),
     }
 }
 
-/// The user in whose name a change touches share links.
+/// The user in whose name a change touches share links, or records activity: the policies of both ask for it.
 fn acting_user(change: &Change) -> Option<ActingUser> {
+    if let Some(rule) =
+        change.parts.iter().filter(|part| records_activity(part)).find_map(|part| part.guard.append.as_ref())
+    {
+        return Some(rule.actor.user.clone().map_or(ActingUser::Nobody, ActingUser::User));
+    }
     change.records.iter().find_map(|record| match record {
         Record::AddShare { share, .. } => {
             Some(share.created_by.clone().map_or(ActingUser::Nobody, ActingUser::User))
         }
         Record::RevokeShare { by, .. } => Some(by.clone()),
         _ => None,
+    })
+}
+
+/// Whether a part writes what a person records about their own work.
+pub(super) fn records_activity(part: &ChangePart) -> bool {
+    part.writes.iter().any(|write| match write {
+        Write::Append(events) => events.iter().any(|event| event.kind.writer() == Writer::BridgeHolder),
+        Write::Update(_) | Write::Talk(_) | Write::Delete => false,
     })
 }
 

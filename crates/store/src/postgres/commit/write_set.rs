@@ -126,8 +126,15 @@ impl WriteSet {
             let sk = self.parts.first().filter(|state| !state.deleted).map(|state| state.sk);
             keys.push(tk, sk, key, &replay, now);
         }
+        if made.iter().any(|one| one.head.is_bridge) {
+            // The unique index of running bridges must see the former one ended before the next one is there.
+            let mut first = Writes::default();
+            states.write(&mut first);
+            first.run(tx.client()?).await?;
+        } else {
+            states.write(&mut writes);
+        }
         events.write(&mut writes);
-        states.write(&mut writes);
         descriptions.write(&mut writes);
         keys.write(&mut writes);
         if change.records.is_empty() {

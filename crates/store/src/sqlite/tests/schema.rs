@@ -65,6 +65,7 @@ fn take_back(directory: &TempDir) {
          CREATE INDEX running ON session_heads (tk, agent_slug) WHERE status = 'running'; \
          DROP INDEX sessions_by_work; DROP INDEX sessions_in_work; ALTER TABLE sessions DROP COLUMN in_work; \
          CREATE INDEX sessions_by_work ON sessions (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL; \
+         DROP INDEX one_running_bridge; DROP INDEX bridges_of_holder; \
          ALTER TABLE session_tails DROP COLUMN bytes; PRAGMA user_version = 1",
     )
     .unwrap();
