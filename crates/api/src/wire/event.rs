@@ -168,6 +168,11 @@ pub struct Appended {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub stop_requested: Option<bool>,
+    /// Events of the caller's activity that are not recorded: repeated views of an entity, and excluded paths. Only in
+    /// the answer to `human.*` events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub dropped: Option<usize>,
 }
 
 /// A page of a log.

@@ -9,6 +9,7 @@ pub mod definitions;
 pub mod error;
 pub mod event;
 pub mod feedback;
+pub mod human;
 pub mod lesson;
 pub mod memory;
 pub mod people;

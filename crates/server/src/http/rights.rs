@@ -98,6 +98,11 @@ pub const ROUTES: &[RouteRight] = {
         get("/api/sessions/{id}/stream", On(Verb::Read)).shared(),
         get("/api/stream", Any(Verb::Read)),
         get("/api/search", Any(Verb::Read)),
+        // What a person works on.
+        post("/api/sessions/human/start", Any(Verb::WorkOn)),
+        get("/api/sessions/human/active", Any(Verb::WorkOn)),
+        post("/api/sessions/human/stop", Any(Verb::WorkOn)),
+        delete("/api/sessions/human", Any(Verb::WorkOn)),
         // Work.
         post("/api/claims", Any(Verb::Work)),
         post("/api/sessions/{id}/heartbeat", Any(Verb::Work)),

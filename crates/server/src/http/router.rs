@@ -11,9 +11,9 @@ use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::error::RequestError;
 use super::routes::{
-    agents, approvals, audit, bundle, chat, crises, criteria, entities, events, feedback, keys, lessons,
-    memory, messages, meta, participants, search, sessions, shares, streams, tasks, tenants, threads, users,
-    views, voice, work, work_queue,
+    agents, approvals, audit, bundle, chat, crises, criteria, entities, events, feedback, human, keys,
+    lessons, memory, messages, meta, participants, search, sessions, shares, streams, tasks, tenants,
+    threads, users, views, voice, work, work_queue,
 };
 use super::{App, middleware, spec};
 use crate::mcp::{self, Mcp};
@@ -32,6 +32,10 @@ macro_rules! every_route {
             [sessions::children]
             [sessions::export]
             [participants::leave, participants::come_back]
+            [human::start]
+            [human::active]
+            [human::stop]
+            [human::forget]
             [shares::create]
             [shares::revoke]
             [events::append, events::read]

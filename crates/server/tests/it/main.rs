@@ -20,6 +20,7 @@ mod definitions;
 mod events;
 mod feedback;
 mod hints;
+mod human;
 mod idempotency;
 mod keys;
 mod limits;

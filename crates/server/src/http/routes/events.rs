@@ -21,7 +21,8 @@ use sederunt_core::strict;
 /// Append events
 ///
 /// All events or none. An event whose `external_event_id` is already in the log is not written again: the answer has
-/// the first one.
+/// the first one. A human session takes `human.*` events of its holder alone, at most 100 at once; their metadata is
+/// closed.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/events", operation_id = "append_events", tag = "events",
     params(("id" = String, Path, description = "The session")), request_body = Append<'_>,
@@ -47,6 +48,10 @@ pub async fn append(
         } else {
             b",\"stop_requested\":false"
         });
+    }
+    if let Some(dropped) = done.dropped {
+        out.extend_from_slice(b",\"dropped\":");
+        encode::number(&mut out, dropped as u64);
     }
     out.push(b'}');
     Ok(answer(StatusCode::CREATED, out))

@@ -11,6 +11,7 @@ pub mod criteria;
 pub mod entities;
 pub mod events;
 pub mod feedback;
+pub mod human;
 pub mod keys;
 pub mod lessons;
 pub mod memory;

@@ -22,6 +22,7 @@ fn bounds() -> Vec<Bound> {
         ("maxLength", &["*?q"], core::QUERY_CHARS_MAX as i128),
         ("maxLength", &["*?tags"], api::TAG_FILTER_CHARS_MAX as i128),
         ("maxLength", &["/api/audit?cursor"], api::ROW_CURSOR_CHARS_MAX as i128),
+        ("maxLength", &["/api/sessions/human?before"], core::TIME_BYTES_MAX as i128),
         ("maxLength", &["/api/stream?cursor"], api::HINT_CURSOR_CHARS_MAX as i128),
         ("maxLength", &["CaptureRequest.skill"], core::TAG_CHARS_MAX as i128),
         (
