@@ -1,6 +1,7 @@
 //! The command line: every command with its arguments, and nothing of what they do.
 
 mod feedback;
+mod human;
 mod work;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub use feedback::{FeedbackCommand, GiveFeedbackArgs, LessonFilterArgs, LessonsCommand};
+pub use human::HumanCommand;
 pub use work::{
     AgentsCommand, ApproveArgs, BundleCommand, CriteriaCommand, DenyArgs, EntitiesCommand, InboxArgs,
     InboxCommand, ListTasksArgs, PageArgs, TasksCommand, ViewsCommand, WorkCommand,
@@ -99,6 +101,9 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<WorkCommand>,
     },
+    /// Say which task you are working on, stop, forget what was recorded
+    #[command(subcommand)]
+    Human(HumanCommand),
     /// List claims, claim work
     #[command(subcommand)]
     Claims(ClaimsCommand),

@@ -5,6 +5,7 @@ mod bundle;
 mod claims;
 mod config;
 pub mod feedback;
+mod human;
 mod inbox;
 mod keys;
 pub mod lessons;
@@ -146,6 +147,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Approve(wish) => inbox::approve(&context, wish).await,
         Command::Deny(wish) => inbox::deny(&context, wish).await,
         Command::Work { command } => work::run(&context, command).await,
+        Command::Human(command) => human::run(&context, command).await,
         Command::Claims(command) => claims::run(&context, command).await,
         Command::Feedback(command) => feedback::run(&context, command).await,
         Command::Lessons(command) => lessons::run(&context, command).await,

@@ -9,6 +9,7 @@ mod doctor;
 mod exits;
 mod feedback;
 mod guides;
+mod human;
 mod keys;
 mod mcp;
 mod modes;

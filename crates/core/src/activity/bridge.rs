@@ -51,7 +51,7 @@ pub enum BridgeStart {
     /// The task runs already: nothing is written.
     Running,
     /// A new bridge, and the end of the former one.
-    New { ended: Option<SessionStep>, new: Box<NewSession> },
+    New { ended: Option<Box<SessionStep>>, new: Box<NewSession> },
 }
 
 /// Decides a start. `running` is the person's bridge that runs now.
@@ -83,7 +83,7 @@ pub fn start(
     };
     let participants = holder.into_iter().collect();
     let new = NewSession { id: SessionId::drawn(ids), head, details, participants, fork_of: None };
-    Ok(BridgeStart::New { ended, new: Box::new(new) })
+    Ok(BridgeStart::New { ended: ended.map(Box::new), new: Box::new(new) })
 }
 
 /// Decides a stop. `None`: it has ended already.

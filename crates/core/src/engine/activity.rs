@@ -63,7 +63,7 @@ impl Engine {
                     new.id = SessionId::stored(drawn.to_string());
                     // The end comes first: the database allows one running bridge of a person.
                     let mut change = match (&running, ended) {
-                        (Some(former), Some(step)) => self.change_for(former, step).await?,
+                        (Some(former), Some(step)) => self.change_for(former, *step).await?,
                         _ => Change::new(actor.tenant.clone()),
                     };
                     let events = vec![created_event(&new)?];

@@ -41,7 +41,7 @@ pub fn leave(session: &Session, step: &mut SessionStep) -> Result<Option<Feedbac
     let code = say_why(step)?;
     let (head, details) = (&session.head, &session.details);
     let Some(task_id) = &details.task_id else { return Ok(None) };
-    if head.is_talk || head.is_bridge || details.memory_mode == MemoryMode::Incognito {
+    if head.is_talk || details.memory_mode == MemoryMode::Incognito {
         return Ok(None);
     }
     let run = Run::of(session);

@@ -20,7 +20,7 @@ fn task(id: &str, status: TaskStatus) -> StoredDefinition<Task> {
 
 fn made(start: BridgeStart) -> (Option<SessionStep>, Made) {
     match start {
-        BridgeStart::New { ended, new } => (ended, *new),
+        BridgeStart::New { ended, new } => (ended.map(|step| *step), *new),
         BridgeStart::Running => panic!("nothing was made"),
     }
 }
