@@ -20,6 +20,7 @@ use crate::error::{Conflict, Error, Result};
 use crate::ids::{IdSource, SessionId, UserId};
 use crate::json::Json;
 use crate::limits;
+use crate::response::{ResponseForm, ResponseState, StoredResponse};
 use crate::session::Session;
 use crate::session::decide::SessionStep;
 use crate::store::Update;
@@ -70,14 +71,12 @@ fn value_of(fields: &[(String, Json)], key: &str) -> Option<serde_json::Value> {
     fields.iter().find(|(name, _)| name == key).map(|(_, value)| value.value())
 }
 
-/// What a form says about the promotion of its responses.
-#[derive(Clone, Copy, Debug)]
-pub struct PromotionTerms<'a> {
-    /// The entity field that each question's answer is written to.
-    pub fields: &'a BTreeMap<String, String>,
-    /// The type of the entity to make where a response names none.
-    pub entity_type: Option<&'a str>,
-    pub assigned_to: Option<&'a str>,
+/// The definitions that the promotion of a response rests on, as they are now.
+#[derive(Clone, Debug, Default)]
+pub struct PromotionSources {
+    /// The entity that the response names.
+    pub entity: Option<StoredDefinition<Entity>>,
+    pub criteria: Option<StoredDefinition<CriteriaSet>>,
 }
 
 /// A response whose fields are to be staged.
@@ -86,12 +85,11 @@ pub struct PromotionRequest<'a> {
     pub session: &'a SessionId,
     /// The user who gave the response.
     pub respondent: Option<&'a UserId>,
-    pub terms: PromotionTerms<'a>,
+    pub form: &'a ResponseForm,
     pub values: &'a Json,
-    /// The id of the entity that the response names, and the entity.
-    pub entity_id: Option<&'a str>,
-    pub entity: Option<&'a StoredDefinition<Entity>>,
-    pub criteria: Option<&'a CriteriaSet>,
+    /// The user who is to decide, where that is not the form's.
+    pub assigned_to: Option<&'a UserId>,
+    pub sources: &'a PromotionSources,
 }
 
 /// What becomes of the fields of a response.
@@ -104,30 +102,28 @@ pub enum PromotionOutcome {
     Blocked(GateBlock),
 }
 
-/// Judges the values of a response by a criteria set. A value counts under the entity field that it is written to,
-/// and under its question's key where it is written to none.
-pub fn judge(
-    fields: &BTreeMap<String, String>,
-    values: &Json,
-    criteria: Option<&CriteriaSet>,
-) -> GateVerdict {
-    let Some(criteria) = criteria else { return GateVerdict::default() };
-    let (written, unwritten) = parted(fields, values);
+/// Judges the values of a response by its form's criteria set. A value counts under the entity field that it is written
+/// to, and under its question's key where it is written to none.
+pub fn judge(form: &ResponseForm, values: &Json, sources: &PromotionSources) -> GateVerdict {
+    let Some(criteria) = &sources.criteria else { return GateVerdict::default() };
+    let (written, unwritten) = parted(&form.response.fields, values);
     let all = Json::object(written.iter().chain(&unwritten).map(|(key, value)| (key.as_str(), value)));
-    evaluate_safety_gate(&all, &criteria.dimensions)
+    evaluate_safety_gate(&all, &criteria.value.dimensions)
 }
 
 /// Stages the fields of a submitted response for a decision.
 pub fn stage(request: &PromotionRequest<'_>, now: Timestamp, ids: &dyn IdSource) -> Result<PromotionOutcome> {
-    let PromotionRequest { session, terms, entity, .. } = *request;
-    let verdict = judge(terms.fields, request.values, request.criteria);
+    let PromotionRequest { session, form, sources, .. } = *request;
+    let verdict = judge(form, request.values, sources);
     if let Some(block) = verdict.blocked {
         return Ok(PromotionOutcome::Blocked(block));
     }
-    let (written, unwritten) = parted(terms.fields, request.values);
-    let (entity_id, entity_type) = match (request.entity_id, entity, terms.entity_type) {
+    let config = &form.response;
+    let (written, unwritten) = parted(&config.fields, request.values);
+    let entity = sources.entity.as_ref().filter(|_| form.entity_id.is_some());
+    let (entity_id, entity_type) = match (&form.entity_id, entity, &config.entity_type) {
         (Some(_), Some(entity), _) => (entity.id.to_string(), entity.value.type_slug.clone()),
-        (None, _, Some(entity_type)) => (ids.ordered().to_string(), entity_type.to_owned()),
+        (None, _, Some(entity_type)) => (ids.ordered().to_string(), entity_type.clone()),
         (Some(_), None, _) | (None, _, None) => return Ok(PromotionOutcome::None),
     };
     if written.is_empty() {
@@ -148,11 +144,15 @@ pub fn stage(request: &PromotionRequest<'_>, now: Timestamp, ids: &dyn IdSource)
         is_new: entity.is_none(),
         version: entity.map_or(0, |entity| entity.version),
         base: object(&base),
-        criteria: request.criteria.map(|set| set.dimensions.clone()).unwrap_or_default(),
+        criteria: sources.criteria.as_ref().map(|set| set.value.dimensions.clone()).unwrap_or_default(),
         unwritten: object(&unwritten),
     };
     // The respondent's own promotion is an owner's to decide.
-    let assigned_to = terms.assigned_to.map(UserId::stored).filter(|user| request.respondent != Some(user));
+    let assigned_to = request
+        .assigned_to
+        .cloned()
+        .or_else(|| config.assigned_to.as_deref().map(UserId::stored))
+        .filter(|user| request.respondent != Some(user));
     Ok(PromotionOutcome::Staged(Box::new(Approval {
         id: ids.ordered().to_string().into(),
         kind: ApprovalKind::Promotion,
@@ -176,6 +176,114 @@ pub fn stage(request: &PromotionRequest<'_>, now: Timestamp, ids: &dyn IdSource)
             promotion: Some(target),
         },
     })))
+}
+
+/// The approval that asks again for a response that was submitted: for the first time, or after a denial or an expiry.
+pub fn ask_again(
+    response: &StoredResponse,
+    assigned_to: Option<&UserId>,
+    sources: &PromotionSources,
+    now: Timestamp,
+    ids: &dyn IdSource,
+) -> Result<Approval> {
+    let StoredResponse { row, session, promotion } = response;
+    if row.state != ResponseState::Submitted {
+        return Err(Conflict::NotSubmitted { status: session.head.status }.into());
+    }
+    match promotion.as_ref().map(|promotion| promotion.state) {
+        Some(ApprovalState::Pending) => return Err(Conflict::PromotionPending.into()),
+        Some(ApprovalState::Approved) => {
+            let decided_by = promotion.as_ref().and_then(|promotion| promotion.decided_by.as_deref());
+            let decided_by = decided_by.unwrap_or("nobody").to_owned();
+            return Err(Conflict::AlreadyDecided { decision: "approve", decided_by }.into());
+        }
+        Some(ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Cancelled) | None => {}
+    }
+    let result = session.details.result.as_ref().map(Json::fields).unwrap_or_default();
+    let values = result.into_iter().find(|(key, _)| key == "values");
+    let values = values.map_or_else(Json::empty_object, |(_, values)| values);
+    let request = PromotionRequest {
+        session: &session.id,
+        respondent: session.head.holder.as_ref(),
+        form: &row.form,
+        values: &values,
+        assigned_to,
+        sources,
+    };
+    match stage(&request, now, ids)? {
+        PromotionOutcome::Staged(approval) => Ok(*approval),
+        PromotionOutcome::Blocked(GateBlock { dimension, option }) => {
+            Err(Error::HardBlocked { dimension, option })
+        }
+        PromotionOutcome::None => Err(Error::invalid(
+            "id",
+            "the form writes none of these answers to an entity, or names no entity",
+        )),
+    }
+}
+
+/// Where the promotion of a response stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromotionStanding {
+    pub approval_id: Option<Box<str>>,
+    pub state: PromotionState,
+    pub reason: Option<String>,
+    /// What must not be written, if it is blocked.
+    pub block: Option<GateBlock>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromotionState {
+    Pending,
+    Approved,
+    Denied,
+    Expired,
+    /// The criteria forbid it: nobody was asked.
+    Blocked,
+}
+
+impl PromotionState {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
+/// Where the promotion of a response stands: as its newest approval says, or blocked as its result says. `None`: nobody
+/// has asked for one.
+pub fn standing(promotion: Option<&Approval>, result: Option<&Json>) -> Option<PromotionStanding> {
+    let Some(approval) = promotion else {
+        let fields = result.map(Json::fields).unwrap_or_default();
+        let (_, block) = fields.into_iter().find(|(key, _)| key == "blocked")?;
+        let block: GateBlock = block.read().ok()?;
+        let GateBlock { dimension, option } = &block;
+        let reason = Error::HardBlocked { dimension: dimension.clone(), option: option.clone() }.to_string();
+        return Some(PromotionStanding {
+            approval_id: None,
+            state: PromotionState::Blocked,
+            reason: Some(reason),
+            block: Some(block),
+        });
+    };
+    let state = match approval.state {
+        ApprovalState::Pending => PromotionState::Pending,
+        ApprovalState::Approved => PromotionState::Approved,
+        ApprovalState::Denied => PromotionState::Denied,
+        // No session goes on without its promotion: there are no cancelled ones.
+        ApprovalState::Expired | ApprovalState::Cancelled => PromotionState::Expired,
+    };
+    let reason = approval.body.reason.clone();
+    Some(PromotionStanding { approval_id: Some(approval.id.clone()), state, reason, block: None })
+}
+
+/// When a response was promoted, if it was.
+pub fn promoted_at(promotion: Option<&Approval>) -> Option<Timestamp> {
+    promotion.filter(|approval| approval.state == ApprovalState::Approved)?.decided_at
 }
 
 type NamedValues = Vec<(String, Json)>;
@@ -318,8 +426,35 @@ mod tests {
         .unwrap()
     }
 
-    fn fields() -> BTreeMap<String, String> {
-        [("q_size", "size"), ("q_town", "town")].map(|(key, field)| (key.into(), field.into())).into()
+    fn form(terms: &StagingTerms) -> ResponseForm {
+        let view = crate::view::tests::view(
+            r#"[{"key":"q_size","label":"S"},{"key":"q_town","label":"T"},{"key":"mood","label":"M"}]"#,
+        );
+        let mut response: crate::response::ResponseConfig =
+            crate::strict::read(r#"{"fields":{"q_size":"size","q_town":"town"},"promote":"approval"}"#)
+                .unwrap();
+        response.entity_type = terms.entity_type.map(Into::into);
+        response.assigned_to = terms.assigned_to.map(Into::into);
+        ResponseForm {
+            title: view.title,
+            questions: view.questions,
+            response,
+            gate: view.publish_config.gate,
+            view_version: 1,
+            entity_id: terms.entity_id.map(Into::into),
+        }
+    }
+
+    fn sources(entity: Option<&StoredDefinition<Entity>>, terms: &StagingTerms) -> PromotionSources {
+        let criteria = terms.criteria.clone().map(|value| StoredDefinition {
+            id: "care".into(),
+            value,
+            version: 1,
+            created_by: None,
+            created_at: NOW,
+            updated_at: NOW,
+        });
+        PromotionSources { entity: entity.cloned(), criteria }
     }
 
     fn entity(version: u64, fields: &str) -> StoredDefinition<Entity> {
@@ -346,19 +481,13 @@ mod tests {
         terms: &StagingTerms,
     ) -> PromotionOutcome {
         let session = response();
-        let fields = fields();
         let request = PromotionRequest {
             session: &session.id,
             respondent: session.head.holder.as_ref(),
-            terms: PromotionTerms {
-                fields: &fields,
-                entity_type: terms.entity_type,
-                assigned_to: terms.assigned_to,
-            },
+            form: &form(terms),
             values: &json(values),
-            entity_id: terms.entity_id,
-            entity,
-            criteria: terms.criteria.as_ref(),
+            assigned_to: None,
+            sources: &sources(entity, terms),
         };
         stage(&request, NOW, &CountedIds::default()).unwrap()
     }
@@ -606,5 +735,76 @@ mod tests {
         }
         let output = Approval { kind: ApprovalKind::Output, ..approval };
         assert!(expire(&output, end).unwrap().is_none(), "an output expires with its session");
+    }
+
+    #[test]
+    fn a_submitted_response_is_asked_for_again_after_a_denial_or_an_expiry() {
+        let terms = new_company();
+        let mut session = response();
+        session.details.result = Some(json(r#"{"values":{"q_size":"small"},"score":1,"flags":[]}"#));
+        let row = crate::response::ResponseRow {
+            session: session.id.clone(),
+            view_id: "v".into(),
+            respondent: crate::view::Respondent::cookie("c".into()),
+            respondent_name: "n".into(),
+            ordinal: 1,
+            is_anonymous: true,
+            once: true,
+            state: ResponseState::Submitted,
+            saved_at: NOW,
+            form: form(&terms),
+        };
+        let before = staged(r#"{"q_size":"small"}"#, None, &terms);
+        let outcome = |row_state, promotion: Option<ApprovalState>, result: &str, to: Option<&UserId>| {
+            let promotion = promotion.map(|state| Approval { state, ..before.clone() });
+            let mut session = session.clone();
+            session.details.result = Some(json(result));
+            let row = crate::response::ResponseRow { state: row_state, ..row.clone() };
+            let response = StoredResponse { row, session, promotion };
+            ask_again(&response, to, &sources(None, &terms), NOW, &CountedIds::default())
+                .map(|approval| approval.assigned_to)
+                .map_err(|error| error.code())
+        };
+        let small = r#"{"values":{"q_size":"small"}}"#;
+        let judge = Some(UserId::stored("judge"));
+        for (state, expected) in [
+            (None, Ok(judge.clone())),
+            (Some(ApprovalState::Denied), Ok(judge.clone())),
+            (Some(ApprovalState::Expired), Ok(judge)),
+            (Some(ApprovalState::Pending), Err("session_running")),
+            (Some(ApprovalState::Approved), Err("already_decided")),
+        ] {
+            assert_eq!(outcome(ResponseState::Submitted, state, small, None), expected, "{state:?}");
+        }
+        for state in [ResponseState::Open, ResponseState::Abandoned] {
+            assert_eq!(outcome(state, None, small, None), Err("invalid_transition"));
+        }
+        let other = UserId::stored("other");
+        assert_eq!(outcome(ResponseState::Submitted, None, small, Some(&other)), Ok(Some(other.clone())));
+        let own = UserId::stored("holder");
+        assert_eq!(outcome(ResponseState::Submitted, None, small, Some(&own)), Ok(None), "an owner decides");
+        let vast = r#"{"values":{"q_size":"vast"}}"#;
+        assert_eq!(outcome(ResponseState::Submitted, None, vast, None), Err("hard_blocked"));
+        assert_eq!(outcome(ResponseState::Submitted, None, r#"{"values":{}}"#, None), Err("invalid"));
+    }
+
+    #[test]
+    fn a_promotion_stands_as_its_approval_or_its_block_says() {
+        let approval = staged(r#"{"q_size":"small"}"#, None, &new_company());
+        let of =
+            |state| standing(Some(&Approval { state, ..approval.clone() }), None).unwrap().state.as_str();
+        assert_eq!(
+            [ApprovalState::Pending, ApprovalState::Approved, ApprovalState::Denied, ApprovalState::Expired]
+                .map(of),
+            ["pending", "approved", "denied", "expired"]
+        );
+        let blocked = json(r#"{"values":{},"blocked":{"dimension":"size","option":"vast"}}"#);
+        let found = standing(None, Some(&blocked)).unwrap();
+        assert_eq!((found.state, found.approval_id), (PromotionState::Blocked, None));
+        assert_eq!(found.block, Some(GateBlock { dimension: "size".into(), option: "vast".into() }));
+        assert_eq!(standing(None, Some(&json(r#"{"values":{}}"#))), None);
+        assert_eq!(standing(None, None), None);
+        let approved = Approval { state: ApprovalState::Approved, decided_at: Some(NOW), ..approval.clone() };
+        assert_eq!((promoted_at(Some(&approved)), promoted_at(Some(&approval))), (Some(NOW), None));
     }
 }

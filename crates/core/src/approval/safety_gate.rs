@@ -1,5 +1,7 @@
 //! The safety gate: judges staged values by the dimensions of a criteria set. Pure.
 
+use serde::{Deserialize, Serialize};
+
 use crate::definitions::criteria::{Dimension, DimensionOption, OptionFlag};
 use crate::error::{Error, Result};
 use crate::json::Json;
@@ -14,7 +16,7 @@ pub struct GateVerdict {
     pub flags: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateBlock {
     pub dimension: String,
     pub option: String,

@@ -16,6 +16,7 @@ mod log;
 mod memory;
 mod pauses;
 mod people;
+mod promotions;
 mod queue;
 mod quotas;
 mod ratings;

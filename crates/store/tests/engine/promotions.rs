@@ -1,16 +1,16 @@
 //! Promotions: fields of a submitted response that wait to be written to an entity. The response is closed and stays so.
 
-use std::collections::BTreeMap;
-
 use sederunt_core::approval::decide::{Decision, DecisionRequest};
-use sederunt_core::approval::promotion::{PromotionOutcome, PromotionRequest, PromotionTerms, stage};
+use sederunt_core::approval::promotion::{PromotionOutcome, PromotionRequest, PromotionSources, stage};
 use sederunt_core::approval::{Approval, ApprovalState};
-use sederunt_core::definitions::{CriteriaSet, Entity};
+use sederunt_core::definitions::{CriteriaSet, Entity, View};
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::event::EventQuery;
 use sederunt_core::ids::RandomIds;
+use sederunt_core::response::{ResponseForm, ResponseRow, ResponseState};
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Record, Update, Write};
+use sederunt_core::view::Respondent;
 use sederunt_core::work::queue::Bucket;
 use sederunt_core::{Actor, Role, SessionId, UserId, limits};
 
@@ -27,6 +27,8 @@ on_both_stores!(
     nobody_but_an_owner_decides_on_an_own_response,
     a_promotion_that_nobody_decides_expires_in_one_sweep,
     a_decision_and_the_expiry_at_once_have_one_effect,
+    owners_and_the_maker_of_the_form_promote_what_was_submitted,
+    two_who_promote_at_once_ask_once,
     a_response_with_a_pending_promotion_is_not_deleted,
     an_owner_finds_promotions_that_are_assigned_to_nobody,
     what_no_worker_did_is_not_retried,
@@ -70,6 +72,7 @@ async fn submitted(world: &World, id: &str, staging: &Staging<'_>) -> Approval {
         status: Some(Status::Completed),
         completed: true,
         deadline: Some(None),
+        result: Some(json(&format!(r#"{{"values":{}}}"#, staging.values))),
         ..Update::default()
     };
     let part = ChangePart {
@@ -78,15 +81,40 @@ async fn submitted(world: &World, id: &str, staging: &Staging<'_>) -> Approval {
         writes: [Write::Update(Box::new(closed))].into_iter().collect(),
     };
     let asked = Record::AddApproval(Box::new(promotion.clone()));
-    world.store.commit(Change::new(world.tenant.clone()).part(part).record(asked)).await.unwrap();
+    let row = ResponseRow {
+        session: SessionId::stored(id),
+        view_id: "form".into(),
+        respondent: Respondent::cookie(id.into()),
+        respondent_name: format!("view:{id}"),
+        ordinal: 1,
+        is_anonymous: false,
+        once: true,
+        state: ResponseState::Submitted,
+        saved_at: promotion.created_at,
+        form: form(staging),
+    };
+    let change = Change::new(world.tenant.clone()).part(part).record(Record::AddResponse(Box::new(row)));
+    world.store.commit(change.record(asked)).await.unwrap();
     promotion
 }
 
+/// The form that a response was opened with.
+fn form(staging: &Staging<'_>) -> ResponseForm {
+    let mut form: ResponseForm = json(
+        r#"{"title":"T","questions":[{"key":"q_tone","label":"Tone"},{"key":"q_size","label":"Size","type":"number"}],
+            "response":{"entity_type":"note","fields":{"q_tone":"tone","q_size":"size"},"promote":"approval",
+                "criteria_set_id":"care"},"gate":"member","view_version":1}"#,
+    )
+    .read()
+    .unwrap();
+    form.entity_id = staging.entity_id.map(Into::into);
+    form.response.assigned_to = staging.assigned_to.map(Into::into);
+    form
+}
+
 async fn promoted(world: &World, id: &str, staging: &Staging<'_>) -> Approval {
-    let fields: BTreeMap<String, String> =
-        [("q_tone", "tone"), ("q_size", "size")].map(|(key, field)| (key.into(), field.into())).into();
     let owner = world.owner();
-    let found = match staging.entity_id {
+    let entity = match staging.entity_id {
         Some(id) => Some(world.engine.definition::<Entity>(&owner, id).await.unwrap()),
         None => None,
     };
@@ -94,15 +122,10 @@ async fn promoted(world: &World, id: &str, staging: &Staging<'_>) -> Approval {
     let request = PromotionRequest {
         session: &SessionId::stored(id),
         respondent: Some(&UserId::stored("rita")),
-        terms: PromotionTerms {
-            fields: &fields,
-            entity_type: Some("note"),
-            assigned_to: staging.assigned_to,
-        },
+        form: &form(staging),
         values: &json(staging.values),
-        entity_id: staging.entity_id,
-        entity: found.as_ref(),
-        criteria: criteria.as_ref().map(|found| &found.value),
+        assigned_to: None,
+        sources: &PromotionSources { entity, criteria },
     };
     match stage(&request, world.engine.now().await.unwrap(), &RandomIds).unwrap() {
         PromotionOutcome::Staged(approval) => *approval,
@@ -207,18 +230,70 @@ async fn a_denied_promotion_leaves_the_response_as_it_was(world: &World) {
     for round in 0..4 {
         let again = match round {
             0 => asked.clone(),
-            _ => {
-                let again = promoted(world, "r", &NEW_NOTE).await;
-                let record = Record::AddApproval(Box::new(again.clone()));
-                world.store.commit(Change::new(world.tenant.clone()).record(record)).await.unwrap();
-                again
-            }
+            _ => promote(world, &world.owner(), None).await.unwrap(),
         };
         let done = decide(world, &world.owner(), &again, deny("too vague")).await.unwrap();
         assert_eq!((done.state, done.body.reason.as_deref()), (ApprovalState::Denied, Some("too vague")));
         assert_eq!(world.session("r").await.head.status, Status::Completed);
     }
     assert_eq!(log(world, "r").await, ["user.output_approval"; 4]);
+}
+
+/// Promotes the response `r` again.
+async fn promote(world: &World, actor: &Actor, to: Option<&str>) -> Result<Approval, Error> {
+    let to = to.map(UserId::stored);
+    let response = world.engine.promote(actor, &SessionId::stored("r"), to.as_ref(), None).await?;
+    Ok(response.promotion.expect("somebody is asked"))
+}
+
+async fn owners_and_the_maker_of_the_form_promote_what_was_submitted(world: &World) {
+    let asked = submitted(world, "r", &NEW_NOTE).await;
+    let view: View = json(
+        r#"{"title":"T","questions":[{"key":"q_tone","label":"Tone"}],"publish_config":{},"response":{}}"#,
+    )
+    .read()
+    .unwrap();
+    let owner = world.owner();
+    world.engine.define(&world.actor(Role::Owner, "mia"), Some("form"), view, None).await.unwrap();
+    let code = |outcome: Result<Approval, Error>| outcome.map(drop).map_err(|error| error.code());
+    assert_eq!(code(promote(world, &owner, None).await), Err("session_running"), "one is pending");
+    decide(world, &owner, &asked, deny("no")).await.unwrap();
+    let (rita, eve) = (world.actor(Role::Member, "rita"), world.actor(Role::Member, "eve"));
+    assert_eq!(code(promote(world, &rita, None).await), Err("denied"), "the respondent sees it");
+    assert_eq!(code(promote(world, &eve, None).await), Err("not_found"));
+    // The maker is an owner no more, and made the form all the same.
+    let again = promote(world, &world.actor(Role::Member, "mia"), Some("ada")).await.unwrap();
+    assert_eq!(
+        (again.state, again.assigned_to.as_ref()),
+        (ApprovalState::Pending, Some(&UserId::stored("ada")))
+    );
+    assert_eq!(again.body.staged, asked.body.staged);
+    decide(world, &world.actor(Role::Member, "ada"), &again, approve()).await.unwrap();
+    assert_eq!(code(promote(world, &owner, None).await), Err("already_decided"));
+    for (id, session_type, refused) in
+        [("plain", SessionType::Response, "type_mismatch"), ("tool", SessionType::Tool, "not_found")]
+    {
+        world.open(&owner, wish(id, session_type)).await;
+        let outcome = world.engine.promote(&owner, &SessionId::stored(id), None, None).await;
+        assert_eq!(outcome.unwrap_err().code(), refused);
+    }
+}
+
+async fn two_who_promote_at_once_ask_once(world: &World) {
+    let asked = submitted(world, "r", &NEW_NOTE).await;
+    let (owner, other) = (world.owner(), world.other_node().await);
+    let mut before = asked;
+    for round in 0..10 {
+        decide(world, &owner, &before, deny("no")).await.unwrap();
+        let id = SessionId::stored("r");
+        let (one, two) = tokio::join!(
+            world.engine.promote(&owner, &id, None, None),
+            other.promote(&owner, &id, None, None)
+        );
+        let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
+        assert_eq!(lost.unwrap_err().code(), "session_running", "round {round}");
+        before = won.unwrap().promotion.unwrap();
+    }
 }
 
 async fn nobody_but_an_owner_decides_on_an_own_response(world: &World) {
