@@ -98,6 +98,11 @@ impl QueryPairs {
         Ok(taken)
     }
 
+    /// Takes everything, in its order.
+    pub fn into_all(self) -> Vec<(String, String)> {
+        self.0
+    }
+
     pub fn finish(self) -> Result<(), Error> {
         match self.0.into_iter().next() {
             None => Ok(()),

@@ -191,7 +191,8 @@ pub fn server_config(config: &Config) -> Result<ServerConfig> {
         rates: Rates {
             per_credential: Rate::new(rates.credential_per_second, rates.credential_burst),
             per_share: Rate::new(rates.share_per_second, rates.share_burst),
-            forms_per_peer: Rate::new(rates.form_per_second, rates.form_burst),
+            forms_per_respondent: Rate::new(rates.form_per_second, rates.form_burst),
+            new_respondents_per_peer: NonZeroU32::new(rates.new_respondents_per_minute),
             leads_per_link: NonZeroU32::new(rates.leads_per_hour).zip(NonZeroU32::new(rates.leads_burst)),
             failures_per_peer: Rate::new(rates.failures_per_second, rates.failures_burst),
         },

@@ -190,6 +190,8 @@ pub const SWEEP_ROWS_MAX: usize = 200;
 
 /// Times a command is decided anew when its guard fails, before the caller sees a conflict.
 pub const DECIDE_ROUNDS_MAX: usize = 8;
+/// The same for an answer to a view that a session has published: as many people send theirs at once.
+pub const ANSWER_ROUNDS_MAX: usize = 64;
 
 /// Frames kept per live session for subscribers that are only a little behind.
 pub const RING_FRAMES_MAX: usize = 256;
@@ -234,6 +236,11 @@ pub const STREAM_RETRY_AFTER: Duration = Duration::from_secs(5);
 /// connection is cut.
 pub const STREAM_DRAIN_WINDOW: Duration = Duration::from_secs(30);
 pub const STREAM_DRAIN_BYTES_PER_SECOND_MIN: usize = 1024;
+/// What may be asked from one address through all share links, as a multiple of what one holder of a link may ask. An
+/// office behind one address has this many people.
+pub const LINK_HOLDERS_PER_ADDRESS: u32 = 20;
+/// Strangers from one address who become respondents within a minute.
+pub const NEW_RESPONDENTS_PER_ADDRESS_AND_MINUTE: u32 = 60;
 /// New leads through one link: per hour, and at once when a form goes out. Each becomes an entity of the tenant,
 /// and any holder of the link can make one.
 pub const LEADS_PER_LINK_AND_HOUR: u32 = 100;

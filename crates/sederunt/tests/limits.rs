@@ -41,6 +41,7 @@ const TUNING: &[(&str, &str)] = &[
     ("RECALL_CANDIDATES", "memories that are ranked; how many are recalled is tested"),
     ("KNOWN_LIKE_MAX", "memories that are compared"),
     ("LESSON_RIVALS_MAX", "lessons that are compared"),
+    ("ANSWER_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
     ("DECIDE_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
     ("VECTOR_CACHE_BYTES_MAX", "the size of a cache"),
     // Defaults that a configuration or an agent replaces.

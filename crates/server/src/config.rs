@@ -100,10 +100,13 @@ impl Rate {
 pub struct Rates {
     /// Requests of one credential. The owner of a local server is not counted.
     pub per_credential: Option<Rate>,
-    /// Requests through one share link, whose holders are strangers.
+    /// Requests of one holder of a share link: of one respondent or, where no cookie proves one, through one link from
+    /// one address. All links together have [`limits::LINK_HOLDERS_PER_ADDRESS`] times as much per address.
     pub per_share: Option<Rate>,
-    /// Answers through one share link, from one address.
-    pub forms_per_peer: Option<Rate>,
+    /// Answers of one respondent through a share link.
+    pub forms_per_respondent: Option<Rate>,
+    /// Strangers from one address who become respondents, per minute; as many may come at once.
+    pub new_respondents_per_peer: Option<NonZeroU32>,
     /// People who register as leads through one share link: a rate per hour, and a burst.
     pub leads_per_link: Option<(NonZeroU32, NonZeroU32)>,
     /// Failed authentications from one address.
@@ -115,7 +118,8 @@ impl Default for Rates {
         Self {
             per_credential: Rate::new(50_000, 100_000),
             per_share: Rate::new(20, 100),
-            forms_per_peer: Rate::new(1, 20),
+            forms_per_respondent: Rate::new(1, 20),
+            new_respondents_per_peer: NonZeroU32::new(limits::NEW_RESPONDENTS_PER_ADDRESS_AND_MINUTE),
             leads_per_link: NonZeroU32::new(limits::LEADS_PER_LINK_AND_HOUR)
                 .zip(NonZeroU32::new(limits::LEADS_PER_LINK_BURST)),
             failures_per_peer: Rate::new(5, 50),

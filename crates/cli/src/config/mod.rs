@@ -120,14 +120,24 @@ pub const SETTINGS: &[Setting] = &[
     setting("work.sweep_every", "1s", "how often lost leases and passed deadlines are looked for"),
     setting("rates.credential_per_second", "50000", "requests of one credential; 0 does not count them"),
     setting("rates.credential_burst", "100000", "requests of one credential at once"),
-    setting("rates.share_per_second", "20", "requests through one share link; 0 does not count them"),
-    setting("rates.share_burst", "100", "requests through one share link at once"),
+    setting(
+        "rates.share_per_second",
+        "20",
+        "requests of one respondent, or without a respondent's cookie through one share link from one address; \
+         20 times as much from one address through all links; 0 does not count them",
+    ),
+    setting("rates.share_burst", "100", "the same at once"),
     setting(
         "rates.form_per_second",
         "1",
-        "answers to a view through its link from one address; 0 does not count them",
+        "answers of one respondent to a view through its link; 0 does not count them",
     ),
-    setting("rates.form_burst", "20", "answers to a view through its link from one address at once"),
+    setting("rates.form_burst", "20", "answers of one respondent to a view through its link at once"),
+    setting(
+        "rates.new_respondents_per_minute",
+        "60",
+        "strangers from one address who begin to answer views through links; 0 does not count them",
+    ),
     setting(
         "rates.leads_per_hour",
         "100",
@@ -347,6 +357,7 @@ pub struct Rates {
     pub share_burst: u32,
     pub form_per_second: u32,
     pub form_burst: u32,
+    pub new_respondents_per_minute: u32,
     pub leads_per_hour: u32,
     pub leads_burst: u32,
     pub failures_per_second: u32,

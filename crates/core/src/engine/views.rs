@@ -325,6 +325,18 @@ impl Engine {
         })
     }
 
+    /// The respondent of a view that a cookie proves, whatever the gate of the view asks for.
+    pub async fn proven_respondent(
+        &self,
+        tenant: &TenantId,
+        view_id: &str,
+        cookie: &str,
+    ) -> Result<Option<Respondent>> {
+        let secret = self.tenant.installation_key().await?;
+        let now = self.tenant.now().await?;
+        Ok(respondent::unseal(&secret, tenant, view_id, cookie, now).map(|claims| claims.who))
+    }
+
     /// Registers a person who wants to answer a view, as an entity (a lead). The returned cookie proves it.
     pub async fn clear_lead(&self, actor: &Actor, id: &str, lead: &Lead) -> Result<String> {
         let secret = self.tenant.installation_key().await?;
@@ -348,28 +360,24 @@ impl Engine {
     }
 
     /// Takes an answer: the event, the closed question, the session's return to the queue, and the new lead are one
-    /// commit. The same answer again changes nothing.
+    /// commit. The same answer of the same respondent again changes nothing, so it needs no idempotency key.
     pub async fn submit(
         &self,
         actor: &Actor,
         id: &str,
         cookie: Option<&str>,
         wish: &Submission,
-        key: Option<IdemKey>,
     ) -> Result<SubmitResult> {
         let secret = self.tenant.installation_key().await?;
-        // A stranger without a cookie gets a name once, before the first round. Under an idempotency key the name
-        // follows from the key and from what is answered, so a repeat of the request finds its own answer.
-        let stranger = key.map_or_else(|| self.ids.hex(), |key| respondent::stranger_name(&key));
-        let stranger = &Respondent::cookie(stranger);
+        // A stranger without a cookie gets a name once, before the first round.
+        let stranger = &Respondent::cookie(self.ids.hex());
         let done = self
-            .decide_and_commit(|| {
+            .decide_within(limits::ANSWER_ROUNDS_MAX, || {
                 Box::pin(async {
                     let view = self.found_view(actor, id).await?;
                     let now = self.tenant.now().await?;
                     let cleared = known(&secret, actor, &view, cookie, now);
                     let admitted = admit(&view, actor, cleared.map(|cleared| cleared.who))?;
-                    let is_stranger = admitted == Admission::Anyone;
                     let (who, lead, sets_cookie) = match (admitted, &wish.lead) {
                         (Admission::As(who), _) => {
                             let is_lead = who.kind == RespondentKind::Lead;
@@ -387,9 +395,6 @@ impl Engine {
                     };
                     let session = self.session_of(&actor.tenant, &view).await?;
                     let before = self.answer_of(&secret, &view, &session, &who).await?;
-                    // An idempotency key can be guessed. It is no proof of being the stranger who answered first, so
-                    // a repeat gets no cookie that would prove it.
-                    let sets_cookie = sets_cookie && !(is_stranger && before.is_some());
                     let cookie =
                         sets_cookie.then(|| clearance(&secret, &actor.tenant, &view, who.clone(), true, now));
                     let name = who.answer_name(&secret, &actor.tenant, &view.id);

@@ -10,7 +10,6 @@ use crate::definitions::StoredDefinition;
 use crate::error::{Error, Result};
 use crate::ids::{TenantId, check_text};
 use crate::limits;
-use crate::store::IdemKey;
 use crate::time::Timestamp;
 
 /// A person or program that answers a view, once.
@@ -79,14 +78,6 @@ impl Respondent {
         let sum = mac(key, "answer", &[tenant.as_str(), view_id, self.kind.as_str(), &self.id]);
         format!("view:{}", hex(&sum[..16]))
     }
-}
-
-/// The name of a stranger without a cookie whose request has an idempotency key. The scope of the key holds the link
-/// and the caller's address, so two strangers share a name only if they send the same key and the same answer from
-/// the same address, which is what a repeated request looks like.
-pub fn stranger_name(key: &IdemKey) -> String {
-    use sha2::Digest;
-    hex(&sha2::Sha256::new().chain_update(key.scope).chain_update(key.body).finalize()[..16])
 }
 
 /// The result of the check at a view's gate.

@@ -22,6 +22,7 @@ use subtle::ConstantTimeEq;
 
 use super::error::RequestError;
 use super::jwt::{JwtClaims, Verifier};
+use super::respondent::ProvenRespondent;
 use crate::config::{Auth, ConfigError, ServerConfig};
 
 /// How long a proof is believed without asking again. Below [`limits::REVOCATION_REACHES`] with room
@@ -50,6 +51,8 @@ pub const X_SHARE_TOKEN: &str = "x-share-token";
 pub struct Caller {
     pub actor: Arc<Actor>,
     pub is_operator: bool,
+    /// The respondent behind a link, if the request proves one by its cookie.
+    pub respondent: Option<Arc<ProvenRespondent>>,
     proof: Option<Arc<Proof>>,
 }
 
@@ -60,7 +63,7 @@ pub struct CallerIdentity(pub Arc<Actor>);
 
 impl From<CallerIdentity> for Caller {
     fn from(CallerIdentity(actor): CallerIdentity) -> Self {
-        Self { actor, is_operator: false, proof: None }
+        Self { actor, is_operator: false, respondent: None, proof: None }
     }
 }
 
@@ -100,7 +103,12 @@ fn name(kind: Kind, secret: &str, acts_for: Option<&UserId>) -> SecretHash {
 impl Caller {
     /// The caller in local mode.
     pub fn local() -> Self {
-        Self { actor: Arc::new(Actor::local(SourceKind::Api)), is_operator: false, proof: None }
+        Self {
+            actor: Arc::new(Actor::local(SourceKind::Api)),
+            is_operator: false,
+            respondent: None,
+            proof: None,
+        }
     }
 
     pub fn is_share(&self) -> bool {
@@ -239,7 +247,7 @@ impl Authenticator {
         if let Some(user) = acts_for {
             actor = self.engine.act_as(actor, &user).await?;
         }
-        Ok(Caller { actor: Arc::new(actor), is_operator: true, proof: None })
+        Ok(Caller { actor: Arc::new(actor), is_operator: true, respondent: None, proof: None })
     }
 
     /// The caller of a credential, from the cache if the proof is no older than `for_at_most`.
@@ -272,7 +280,12 @@ impl Authenticator {
         match self.look_up(kind, secret, acts_for.as_ref()).await {
             Ok(actor) => {
                 let proof = Arc::new(Proof { kind, secret: secret.into(), acts_for });
-                let caller = Caller { actor: Arc::new(actor), is_operator: false, proof: Some(proof) };
+                let caller = Caller {
+                    actor: Arc::new(actor),
+                    is_operator: false,
+                    respondent: None,
+                    proof: Some(proof),
+                };
                 self.known.insert(name, ());
                 self.believed.insert(name, Believed { caller: caller.clone(), since });
                 Ok(caller)

@@ -15,13 +15,11 @@ use sederunt_api::query::{self, FromQuery, QueryPairs};
 use sederunt_core::json::Json;
 use sederunt_core::store::IdemKey;
 use sederunt_core::strict::read;
-use sederunt_core::view::respondent::COOKIE_PREFIX;
 use sederunt_core::{Error, json, limits};
 use serde::de::Deserialize;
 
 use super::auth::Caller;
 use super::error::RequestError;
-use super::middleware::Peer;
 
 /// A body that trickles in for longer than this is given up.
 const BODY_READ_MAX: Duration = Duration::from_secs(30);
@@ -83,12 +81,24 @@ impl Text {
             Some(given) => {
                 let caller = parts.extensions.get::<Caller>().ok_or(Error::NotFound)?;
                 let line = format!("{} {}", parts.method, parts.uri.path());
-                let person = key_person(caller, &parts.headers, parts.extensions.get());
-                Some(idem_key(caller, &person, &line, given.as_bytes(), &text)?)
+                idem_key(caller, &line, given.as_bytes(), &text)?
             }
         };
         Ok(Self { text, key })
     }
+}
+
+/// What a browser sends of a form without a script: names and values, in their order.
+pub async fn form_fields(parts: &Parts, body: Body) -> Result<Vec<(String, String)>, RequestError> {
+    refuse_query(parts.uri.query())?;
+    if !is_of_type(&parts.headers, "application/x-www-form-urlencoded") {
+        return Err(RequestError::FormType);
+    }
+    let bytes =
+        tokio::time::timeout(BODY_READ_MAX, take(body)).await.map_err(|_| RequestError::SlowBody)??;
+    let broken = || Error::invalid("form", "is not percent-encoded UTF-8");
+    let text = std::str::from_utf8(&bytes).map_err(|_| broken())?;
+    Ok(QueryPairs::parse(text).map_err(|_| broken())?.into_all())
 }
 
 impl<T: for<'de> Deserialize<'de>, S: Sync> FromRequest<S> for Input<T> {
@@ -161,11 +171,15 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, axum::Error> {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
+    is_of_type(headers, "application/json")
+}
+
+fn is_of_type(headers: &HeaderMap, wanted: &str) -> bool {
     let Some(given) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
         return false;
     };
     let essence = given.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
+    essence.eq_ignore_ascii_case(wanted)
 }
 
 fn too_large() -> RequestError {
@@ -174,49 +188,40 @@ fn too_large() -> RequestError {
 
 /// The person to whom an idempotency key belongs, beside the credential. Several people can share one credential: a
 /// key with `act_as` acts for the user that it names, and a share link is held by strangers, who are distinguished by
-/// the cookies of the views that they answer or, before they have one, by their address.
-pub fn key_person(caller: &Caller, headers: &HeaderMap, peer: Option<&Peer>) -> String {
-    if let Some(user) = &caller.actor.user {
-        return format!("user {user}");
-    }
-    if !caller.is_share() {
-        return String::new();
-    }
-    let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut cookies: Vec<&str> = lines
-        .flat_map(|line| line.split(';'))
-        .map(str::trim)
-        .filter(|pair| pair.starts_with(COOKIE_PREFIX))
-        .collect();
-    cookies.sort_unstable();
-    match peer {
-        Some(Peer(address)) if cookies.is_empty() => format!("address {address}"),
-        _ => format!("cookies {}", cookies.join(";")),
+/// their sealed cookies. `None` for a stranger without one: a key that any holder of the link could guess counts for
+/// nothing.
+fn key_person(caller: &Caller) -> Option<String> {
+    match (&caller.actor.user, &caller.respondent) {
+        (Some(user), _) => Some(format!("user {user}")),
+        (None, Some(respondent)) => Some(format!("cookie {}", respondent.cookie)),
+        (None, None) if caller.is_share() => None,
+        (None, None) => Some(String::new()),
     }
 }
 
 /// Binds a caller's key to the credential, the person behind it and the request line, and stores a hash of the body.
-pub fn idem_key(
-    caller: &Caller,
-    person: &str,
-    line: &str,
-    given: &[u8],
-    body: &str,
-) -> Result<IdemKey, Error> {
+pub fn idem_key(caller: &Caller, line: &str, given: &[u8], body: &str) -> Result<Option<IdemKey>, Error> {
     let fits = (1..=limits::IDEMPOTENCY_KEY_CHARS_MAX).contains(&given.len())
         && given.iter().all(u8::is_ascii_graphic);
     if !fits {
         let rule = format!("must be 1 to {} visible characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
         return Err(Error::invalid("Idempotency-Key", rule));
     }
+    let Some(person) = key_person(caller) else { return Ok(None) };
     let actor = &caller.actor;
     let (tenant, credential) = (actor.tenant.as_str(), actor.credential.as_str());
     let scope = [tenant.as_bytes(), credential.as_bytes(), person.as_bytes(), line.as_bytes(), given];
-    Ok(IdemKey::scoped(&scope, body))
+    Ok(Some(IdemKey::scoped(&scope, body)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use sederunt_core::view::Respondent;
+    use sederunt_core::{Actor, Role, UserId};
+
+    use super::super::respondent::ProvenRespondent;
     use super::*;
 
     #[test]
@@ -239,9 +244,15 @@ mod tests {
     #[test]
     fn a_key_is_bound_to_caller_line_and_body() {
         let caller = Caller::local();
-        let key = |line: &str, given: &str, body: &str| idem_key(&caller, "", line, given.as_bytes(), body);
+        let keyed = |caller: &Caller, line: &str, given: &str, body: &str| {
+            idem_key(caller, line, given.as_bytes(), body).map(Option::unwrap)
+        };
+        let key = |line: &str, given: &str, body: &str| keyed(&caller, line, given, body);
         let first = key("POST /a", "k", "{}").unwrap();
-        let lent = idem_key(&caller, "user ann", "POST /a", b"k", "{}").unwrap();
+        let ann = Actor { user: Some(UserId::stored("ann")), ..(*caller.actor).clone() };
+        let mut lent = caller.clone();
+        lent.actor = Arc::new(ann);
+        let lent = keyed(&lent, "POST /a", "k", "{}").unwrap();
         assert_ne!(lent.scope, first.scope, "a key that acts for ann is not its lender's");
         assert_eq!(key("POST /a", "k", "{}").unwrap(), first);
         assert_ne!(key("POST /b", "k", "{}").unwrap().scope, first.scope);
@@ -255,5 +266,24 @@ mod tests {
         }
         assert!(key("POST /a", &"k".repeat(limits::IDEMPOTENCY_KEY_CHARS_MAX), "{}").is_ok());
         assert!(key("POST /a", &"k".repeat(limits::IDEMPOTENCY_KEY_CHARS_MAX + 1), "{}").is_err());
+    }
+
+    #[test]
+    fn a_key_of_a_link_is_bound_to_the_sealed_cookie_and_counts_for_nothing_without() {
+        let link = Actor { role: Role::Share, ..(*Caller::local().actor).clone() };
+        let mut stranger = Caller::local();
+        stranger.actor = Arc::new(link);
+        let key = |caller: &Caller| idem_key(caller, "POST /a", b"k", "{}").unwrap();
+        assert_eq!(key(&stranger), None);
+        let respondent = |cookie: &str| {
+            let who = Respondent::cookie("r".into());
+            let proven = ProvenRespondent { view_id: "v".into(), who, cookie: cookie.into() };
+            let mut caller = stranger.clone();
+            caller.respondent = Some(Arc::new(proven));
+            caller
+        };
+        assert!(key(&respondent("a")).is_some());
+        assert_eq!(key(&respondent("a")), key(&respondent("a")));
+        assert_ne!(key(&respondent("a")).unwrap().scope, key(&respondent("b")).unwrap().scope);
     }
 }

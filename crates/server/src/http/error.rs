@@ -25,6 +25,8 @@ pub enum RequestError {
     Method,
     /// A body that is not `application/json`.
     MediaType,
+    /// A body that is not what a browser sends of a form.
+    FormType,
     /// A body that did not arrive in time.
     SlowBody,
     /// An HTTP/1.1 request without exactly one `Host`.
@@ -59,7 +61,7 @@ impl RequestError {
         match self {
             Self::Missing(_) => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::MediaType | Self::FormType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
             Self::Host => StatusCode::BAD_REQUEST,
             Self::Upgrade => StatusCode::UPGRADE_REQUIRED,
@@ -91,7 +93,7 @@ impl RequestError {
             Self::Core(error) => error.code(),
             Self::Missing(_) => "not_found",
             Self::Method => "method_not_allowed",
-            Self::MediaType | Self::Host => "invalid",
+            Self::MediaType | Self::FormType | Self::Host => "invalid",
             Self::SlowBody => "timeout",
             Self::Upgrade => "upgrade_required",
         }
@@ -103,6 +105,7 @@ impl RequestError {
             Self::Missing(sentence) => sentence.clone(),
             Self::Method => "this path does not take that method; see `Allow`".to_owned(),
             Self::MediaType => "send the body as `Content-Type: application/json`".to_owned(),
+            Self::FormType => "send the form as `Content-Type: application/x-www-form-urlencoded`".to_owned(),
             Self::SlowBody => "the body did not arrive in time; send it again".to_owned(),
             Self::Host => "name the server in exactly one `Host` header".to_owned(),
             Self::Upgrade => "this is a WebSocket: ask for an upgrade".to_owned(),
@@ -112,7 +115,7 @@ impl RequestError {
     fn field(&self) -> Option<&str> {
         match self {
             Self::Core(Error::Invalid { field, .. }) => Some(field),
-            Self::MediaType => Some("content-type"),
+            Self::MediaType | Self::FormType => Some("content-type"),
             Self::Host => Some("host"),
             _ => None,
         }
@@ -315,6 +318,7 @@ mod tests {
             (Conflict::AlreadyAnswered.into(), 409, "already_answered"),
             (Error::TooLarge { what: "body", limit: 9 }.into(), 413, "too_large"),
             (RequestError::MediaType, 415, "invalid"),
+            (RequestError::FormType, 415, "invalid"),
             (Error::invalid("title", "is bad").into(), 422, "invalid"),
             (Error::IdempotencyMismatch.into(), 422, "idempotency_mismatch"),
             (Error::OutputInvalid { complaints: vec!["x".into()] }.into(), 422, "output_invalid"),

@@ -1,33 +1,43 @@
 //! The page on which a view is answered: rendered here, with one script and one style sheet of our own and nothing
-//! from another server. People's texts are escaped; the script sends JSON, since the routes accept nothing else.
+//! from another server. People's texts are escaped. The script sends JSON; without it the browser sends the form itself,
+//! and [`values`] reads that.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
+use sederunt_core::Error;
 use sederunt_core::definitions::{StoredDefinition, View};
 use sederunt_core::engine::{Asker, OpenedView};
 use sederunt_core::view::{QuestionType, ViewQuestion};
+use serde_json::{Map, Value};
 
 use super::page::escape;
 
 pub const SCRIPT: &str = include_str!("form/form.js");
 pub const STYLE: &str = include_str!("form/form.css");
 
-/// The page for a caller who may read the whole view.
+/// What a form holds when it is shown again: what was entered, and what is wrong with it.
+#[derive(Debug, Default)]
+pub struct Entered {
+    pub values: Map<String, Value>,
+    pub wrong: Option<String>,
+}
+
+/// The page for a caller who may read the whole view and not answer it.
 pub fn whole(view: &StoredDefinition<View>) -> String {
-    let body = match view.value.session_id {
-        Some(_) => questions(&view.id, &view.value.questions),
-        None => said("This form is not published."),
+    let text = match view.value.session_id {
+        Some(_) => "This form is shown to the people who answer it.",
+        None => "This form is not published.",
     };
-    page(&view.value.title, view.value.description.as_deref(), &body)
+    page(&view.value.title, view.value.description.as_deref(), &said(text))
 }
 
 /// The page for a respondent.
-pub fn asked(opened: &OpenedView) -> String {
+pub fn asked(opened: &OpenedView, entered: &Entered) -> String {
     let body = match &opened.view {
         _ if opened.answered => said("Thank you. Your answer has been received."),
         _ if !opened.open => said("This form takes no answers any more."),
-        Some(view) => questions(&opened.id, &view.questions),
-        None => lead(&opened.id),
+        Some(view) => questions(&opened.id, &view.questions, entered),
+        None => lead(&opened.id, entered),
     };
     page(&opened.title, opened.description.as_deref(), &format!("{}{body}", asker(&opened.asked_by)))
 }
@@ -77,48 +87,58 @@ fn said(text: &str) -> String {
     format!("<p role=\"status\">{}</p>\n", escape(text))
 }
 
-const NO_SCRIPT: &str =
-    "<noscript><p role=\"alert\">Answers are sent by a small script: please let it run.</p></noscript>\n";
-
-fn lead(id: &str) -> String {
+fn lead(id: &str, entered: &Entered) -> String {
+    let given = |name: &str| match entered.values.get(name) {
+        Some(Value::String(text)) => format!(" value=\"{}\"", escape(text)),
+        _ => String::new(),
+    };
     format!(
-        "<form data-view=\"{}\" data-kind=\"lead\">\n{NO_SCRIPT}<p>Please say who you are first. Your name and \
+        "<form method=\"post\" data-view=\"{}\" data-kind=\"lead\">\n<p>Please say who you are first. Your name and \
          e-mail go to those who ask, with your answer, and are used for nothing else here.</p>\n\
          <label for=\"lead-name\">Name</label>\n\
-         <input id=\"lead-name\" name=\"name\" data-type=\"text\" maxlength=\"200\" autocomplete=\"name\" required>\n\
+         <input id=\"lead-name\" name=\"name\" data-type=\"text\" maxlength=\"200\" autocomplete=\"name\" required{}>\n\
          <label for=\"lead-email\">E-mail</label>\n\
-         <input id=\"lead-email\" name=\"email\" type=\"email\" data-type=\"text\" maxlength=\"254\" autocomplete=\"email\" required>\n\
+         <input id=\"lead-email\" name=\"email\" type=\"email\" data-type=\"text\" maxlength=\"254\" autocomplete=\"email\" required{}>\n\
          {}",
         escape(id),
-        end("Continue")
+        given("name"),
+        given("email"),
+        end("Continue", entered)
     )
 }
 
 /// The end of a form, with its button.
-fn end(button: &str) -> String {
-    format!(
-        "<p class=\"wrong\" role=\"alert\" hidden></p>\n<button type=\"submit\">{button}</button>\n</form>\n"
-    )
+fn end(button: &str, entered: &Entered) -> String {
+    let wrong = match &entered.wrong {
+        Some(text) => format!("<p class=\"wrong\" role=\"alert\">{}</p>", escape(text)),
+        None => "<p class=\"wrong\" role=\"alert\" hidden></p>".to_owned(),
+    };
+    format!("{wrong}\n<button type=\"submit\">{button}</button>\n</form>\n")
 }
 
 /// Up to this many choices are shown as radio buttons, more as a drop-down list.
 const RADIOS_MAX: usize = 4;
 
-fn questions(id: &str, questions: &[ViewQuestion]) -> String {
-    let fields: String = questions.iter().enumerate().map(|(n, question)| field(n, question)).collect();
+fn questions(id: &str, questions: &[ViewQuestion], entered: &Entered) -> String {
+    let fields: String = questions
+        .iter()
+        .enumerate()
+        .map(|(n, question)| field(n, question, entered.values.get(&question.key)))
+        .collect();
     let must = if questions.iter().any(|question| question.required) {
         "<p class=\"help\"><span class=\"must\">*</span> needs an answer</p>\n"
     } else {
         ""
     };
     format!(
-        "<form data-view=\"{}\" data-kind=\"answer\">\n{NO_SCRIPT}{must}{fields}{}",
+        "<form method=\"post\" data-view=\"{}\" data-kind=\"answer\">\n{must}{fields}{}",
         escape(id),
-        end("Send")
+        end("Send", entered)
     )
 }
 
-fn field(n: usize, question: &ViewQuestion) -> String {
+/// The input of one question, with what it holds already.
+fn field(n: usize, question: &ViewQuestion, held: Option<&Value>) -> String {
     let (key, label, kind) = (escape(&question.key), escape(&question.label), question.kind.as_str());
     let required = if question.required { " required" } else { "" };
     let mark = if question.required { " <span class=\"must\" title=\"required\">*</span>" } else { "" };
@@ -138,14 +158,27 @@ fn field(n: usize, question: &ViewQuestion) -> String {
     };
     // An optional question can be left unanswered again.
     let no_answer = (!question.required).then_some(("", "No answer"));
+    let text = held.map(shown_value).unwrap_or_default();
+    let marked = |value: &str, mark: &'static str| {
+        let is_held = match held {
+            Some(Value::Array(chosen)) => chosen.iter().any(|one| one == value),
+            _ => !text.is_empty() && text == value,
+        };
+        if is_held { mark } else { "" }
+    };
+    let held_value = match text.as_str() {
+        "" => String::new(),
+        text => format!(" value=\"{}\"", escape(text)),
+    };
     let radios = |each: &[(&str, &str)]| -> String {
         each.iter()
             .copied()
             .chain(no_answer)
             .map(|(value, shown)| {
                 format!(
-                    "<label class=\"one\"><input type=\"radio\" name=\"{key}\" data-type=\"{kind}\" value=\"{}\"{required}> {}</label>\n",
+                    "<label class=\"one\"><input type=\"radio\" name=\"{key}\" data-type=\"{kind}\" value=\"{}\"{}{required}> {}</label>\n",
                     escape(value),
+                    marked(value, " checked"),
                     escape(shown)
                 )
             })
@@ -154,12 +187,14 @@ fn field(n: usize, question: &ViewQuestion) -> String {
     match question.kind {
         QuestionType::Text => {
             let most = bound("maxlength", question.max.filter(|max| *max >= 0.0).map(f64::floor));
-            labelled(format!("<textarea {common} rows=\"3\"{most}{required}></textarea>"))
+            // A browser drops the first line break of the text.
+            let text = escape(&text);
+            labelled(format!("<textarea {common} rows=\"3\"{most}{required}>\n{text}</textarea>"))
         }
-        QuestionType::Number => {
-            labelled(format!("<input {common} type=\"number\" step=\"any\"{least}{most}{required}>"))
-        }
-        QuestionType::Date => labelled(format!("<input {common} type=\"date\"{required}>")),
+        QuestionType::Number => labelled(format!(
+            "<input {common} type=\"number\" step=\"any\"{least}{most}{held_value}{required}>"
+        )),
+        QuestionType::Date => labelled(format!("<input {common} type=\"date\"{held_value}{required}>")),
         QuestionType::Boolean => grouped(radios(&[("true", "Yes"), ("false", "No")])),
         QuestionType::Scale => {
             let steps: Vec<String> = question.steps().map(|step| step.to_string()).collect();
@@ -184,7 +219,8 @@ fn field(n: usize, question: &ViewQuestion) -> String {
         QuestionType::Choice => {
             let each = question.options.iter().map(|option| {
                 let shown = option.label.as_deref().unwrap_or(&option.value);
-                format!("<option value=\"{}\">{}</option>", escape(&option.value), escape(shown))
+                let chosen = marked(&option.value, " selected");
+                format!("<option value=\"{}\"{chosen}>{}</option>", escape(&option.value), escape(shown))
             });
             let each: String = each.collect();
             labelled(format!("<select {common}{required}><option value=\"\"></option>{each}</select>"))
@@ -193,8 +229,9 @@ fn field(n: usize, question: &ViewQuestion) -> String {
             let each = question.options.iter().map(|option| {
                 let shown = option.label.as_deref().unwrap_or(&option.value);
                 format!(
-                    "<label class=\"one\"><input type=\"checkbox\" name=\"{key}\" data-type=\"{kind}\" value=\"{}\"> {}</label>\n",
+                    "<label class=\"one\"><input type=\"checkbox\" name=\"{key}\" data-type=\"{kind}\" value=\"{}\"{}> {}</label>\n",
                     escape(&option.value),
+                    marked(&option.value, " checked"),
                     escape(shown)
                 )
             });
@@ -203,14 +240,68 @@ fn field(n: usize, question: &ViewQuestion) -> String {
     }
 }
 
+/// A value as its input holds it.
+fn shown_value(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => String::new(),
+    }
+}
+
+/// The values that a browser without the script sends of a form. What was left empty is `null`; what does not fit its
+/// question stays as it is, and is refused with the answer.
+pub fn values(questions: &[ViewQuestion], fields: Vec<(String, String)>) -> Map<String, Value> {
+    let mut values: Map<String, Value> = questions
+        .iter()
+        .map(|question| {
+            let none = match question.kind {
+                QuestionType::MultiChoice => Value::Array(Vec::new()),
+                _ => Value::Null,
+            };
+            (question.key.clone(), none)
+        })
+        .collect();
+    for (name, text) in fields {
+        let kind = questions.iter().find(|question| question.key == name).map(|question| question.kind);
+        match (kind, values.get_mut(&name)) {
+            (Some(QuestionType::MultiChoice), Some(Value::Array(chosen))) => chosen.push(text.into()),
+            (Some(_), _) if text.is_empty() => {}
+            (kind, _) => {
+                let value = match kind {
+                    Some(QuestionType::Number | QuestionType::Boolean) => {
+                        serde_json::from_str(&text).ok().filter(|value: &Value| !value.is_null())
+                    }
+                    // Browsers end the lines of a text by two characters.
+                    Some(QuestionType::Text) => Some(text.replace("\r\n", "\n").into()),
+                    _ => None,
+                };
+                values.insert(name, value.unwrap_or_else(|| text.into()));
+            }
+        }
+    }
+    values
+}
+
+/// A refusal of an answer in the words of its form: questions are named as the page names them.
+pub fn in_words(questions: &[ViewQuestion], error: &Error) -> String {
+    let Error::Invalid { field, message } = error else { return error.to_string() };
+    let key = field.strip_prefix("values.");
+    match questions.iter().find(|question| Some(question.key.as_str()) == key) {
+        Some(question) => format!("“{}” {message}.", question.label),
+        None => error.to_string(),
+    }
+}
+
 /// Lets the page load its own script and style, speak to its own server, and nothing else.
 pub fn guarded(mut response: Response) -> Response {
     let policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
-                  form-action 'none'; frame-ancestors 'none'";
+                  form-action 'self'; frame-ancestors 'none'";
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
-    // The address holds the token of the link.
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // The address holds the token of the link, so no other server is told it. This server is: a browser that is to
+    // tell nobody would send a form without its origin.
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     response
 }
 
@@ -259,7 +350,7 @@ mod tests {
 
     #[test]
     fn what_people_wrote_stays_text() {
-        let page = asked(&opened());
+        let page = asked(&opened(), &Entered::default());
         assert_eq!(page.matches("<script").count(), 1, "{page}");
         assert!(!page.contains("onfocus=\"") && page.contains("&lt;script&gt;"), "{page}");
         assert!(page.contains("data-view=\"v&quot;1\""));
@@ -286,24 +377,32 @@ mod tests {
         ] {
             let lead = OpenedView { view: None, gate: ViewAudience::Lead, asked_by, ..opened() };
             for view in [lead.clone(), OpenedView { open: false, ..lead.clone() }] {
-                assert!(asked(&view).contains(says), "{}", asked(&view));
+                assert!(
+                    asked(&view, &Entered::default()).contains(says),
+                    "{}",
+                    asked(&view, &Entered::default())
+                );
             }
         }
-        assert!(!asked(&OpenedView { asked_by: Asker::default(), ..opened() }).contains("Asked"));
+        assert!(
+            !asked(&OpenedView { asked_by: Asker::default(), ..opened() }, &Entered::default())
+                .contains("Asked")
+        );
     }
 
     #[test]
     fn the_page_says_where_a_respondent_stands() {
-        let answered = asked(&OpenedView { answered: true, ..opened() });
-        let closed = asked(&OpenedView { open: false, ..opened() });
-        let lead = asked(&OpenedView { view: None, gate: ViewAudience::Lead, ..opened() });
+        let answered = asked(&OpenedView { answered: true, ..opened() }, &Entered::default());
+        let closed = asked(&OpenedView { open: false, ..opened() }, &Entered::default());
+        let lead =
+            asked(&OpenedView { view: None, gate: ViewAudience::Lead, ..opened() }, &Entered::default());
         for (page, says, has_form) in [
             (&answered, "Thank you", false),
             (&closed, "no answers any more", false),
             (&lead, "say who you are", true),
             (&lead, "go to those who ask", true),
             (&lead, ">Continue</button>", true),
-            (&asked(&opened()), "needs an answer", true),
+            (&asked(&opened(), &Entered::default()), "needs an answer", true),
         ] {
             assert!(page.contains(says), "{page}");
             assert_eq!(page.contains("<form"), has_form);
@@ -317,5 +416,59 @@ mod tests {
             assert!(!SCRIPT.contains(risky), "{risky}");
         }
         assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
+    }
+
+    #[test]
+    fn what_a_browser_sends_without_the_script_becomes_values() {
+        let questions = opened().view.unwrap().questions;
+        let of = |name: &str, text: &str| {
+            let sent = vec![(name.to_owned(), text.to_owned())];
+            values(&questions, sent).remove(name).unwrap()
+        };
+        for (name, text, value) in [
+            ("t", "", Value::Null),
+            ("m", "x", serde_json::json!(["x"])),
+            ("n", "1.5", serde_json::json!(1.5)),
+            ("n", "many", "many".into()),
+            ("n", "null", "null".into()),
+            ("b", "true", true.into()),
+            ("b", "", Value::Null),
+            ("other", "x", "x".into()),
+            ("__proto__", "", "".into()),
+        ] {
+            assert_eq!(of(name, text), value, "{name}={text}");
+        }
+        assert_eq!(values(&questions, Vec::new()).len(), questions.len());
+    }
+
+    #[test]
+    fn a_form_that_is_shown_again_holds_what_was_entered() {
+        let fields = [
+            ("t", "a\r\nb <i>"),
+            ("c", "a"),
+            ("s", "5"),
+            ("m", "a"),
+            ("m", "b"),
+            ("n", "2"),
+            ("b", "false"),
+            ("d", "2026-11-16"),
+        ];
+        let questions = opened().view.unwrap().questions;
+        let sent = fields.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
+        let values = values(&questions, sent);
+        assert_eq!(
+            Value::Object(values.clone()),
+            serde_json::json!({"t": "a\nb <i>", "c": "a", "s": "5", "m": ["a", "b"], "n": 2, "b": false,
+                "d": "2026-11-16"})
+        );
+        let page = asked(&opened(), &Entered { values, wrong: Some("<b> is wrong".into()) });
+        for held in [
+            ">\na\nb &lt;i&gt;</textarea>", "value=\"a\" checked", "value=\"b\" checked",
+            "value=\"5\" selected", "value=\"2\"", "value=\"false\" checked", "value=\"2026-11-16\"",
+            "&lt;b&gt; is wrong",
+        ] {
+            assert!(page.contains(held), "{held}: {page}");
+        }
+        assert_eq!(page.matches(" checked").count(), 4, "{page}");
     }
 }

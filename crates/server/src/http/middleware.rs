@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Uri, Version, header};
+use http::{HeaderName, HeaderValue, Method, Uri, Version, header};
 use sederunt_core::Error;
 
 use super::App;
@@ -21,7 +21,9 @@ use super::auth::{Caller, CallerIdentity};
 use super::error::RequestError;
 use super::form;
 use super::missing;
+use super::origin;
 use super::request_id::{self, RequestId};
+use super::respondent;
 use super::rights;
 use crate::metrics::{NO_ROUTE, route_name};
 
@@ -33,7 +35,7 @@ pub struct Peer(pub IpAddr);
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Routes by which the holder of a link answers a view.
-const FORMS: [&str; 2] = ["/api/views/{id}/submit-interaction", "/api/views/{id}/lead"];
+const FORMS: [&str; 3] = ["/api/views/{id}/submit-interaction", "/api/views/{id}/lead", VIEW_PAGE];
 
 /// The one page that people are sent to: its refusals are pages too.
 const VIEW_PAGE: &str = "/views/{id}";
@@ -104,7 +106,7 @@ pub async fn around_every_route(State(app): State<App>, request: Request, next: 
     headers.insert(HeaderName::from_static(request_id::X_REQUEST_ID), id);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if token_in_address {
-        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        headers.entry(header::REFERRER_POLICY).or_insert(HeaderValue::from_static("no-referrer"));
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
@@ -128,7 +130,7 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
         Some(identity) => Ok(identity.clone().into()),
         None => app.auth.caller(&head.headers, head.uri.query(), must_wait).await,
     };
-    let caller: Caller = match proved {
+    let mut caller: Caller = match proved {
         Ok(caller) => caller,
         Err(error @ Error::Unauthenticated(_)) => {
             if let Some(peer) = peer {
@@ -143,14 +145,24 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
             return Err(error.into());
         }
     };
-    app.counters.request(&caller)?;
+    app.counters.address(&caller, peer)?;
+    caller.respondent = respondent::proven(app, &caller, route, head).await?;
+    app.counters.request(&caller, peer)?;
+    if caller.is_share() && recognises_respondents(route) && app.local.is_none() {
+        origin::check_own_page(&head.headers, &app.about.base_url)?;
+    }
     if caller.is_share() && !rights::opens_to_shares(&head.method, route) {
         return Err(Error::denied("a share link opens what it was made for, nothing else").into());
     }
-    if caller.is_share() && FORMS.contains(&route) {
-        app.counters.form(&caller, peer)?;
+    if caller.is_share() && FORMS.contains(&route) && head.method != Method::GET {
+        app.counters.form(&caller)?;
     }
     Ok(Some(caller))
+}
+
+/// Whether a route is one by which respondents answer: a browser sends their cookie with it.
+fn recognises_respondents(route: &str) -> bool {
+    ["/views/", "/api/views/", "/api/responses/"].iter().any(|begin| route.starts_with(begin))
 }
 
 /// Whether a path is one of the health checks.

@@ -156,6 +156,7 @@ pub const ROUTES: &[RouteRight] = {
         post("/api/views/{id}/lead", Roles(MEMBERS)).shared(),
         post("/api/views/{id}/submit-interaction", Roles(MEMBERS)).shared(),
         get("/views/{id}", OwnOr(LIBRARY)).shared(),
+        post("/views/{id}", Roles(MEMBERS)).shared(),
         // Talk.
         post("/api/sessions/{id}/messages", On(Verb::Talk)),
         post("/api/sessions/{id}/checkpoint", On(Verb::Sit)),
@@ -303,7 +304,7 @@ mod tests {
     fn a_share_link_reaches_no_route_that_changes_a_session_or_its_row() {
         let reached = ROUTES.iter().filter(|row| row.opens_to_shares && row.method != "GET");
         let paths: Vec<_> = reached.map(|row| row.path).collect();
-        assert_eq!(paths, ["/api/views/{id}/lead", "/api/views/{id}/submit-interaction"]);
+        assert_eq!(paths, ["/api/views/{id}/lead", "/api/views/{id}/submit-interaction", "/views/{id}"]);
         assert!(opens_to_shares(&Method::HEAD, "/api/sessions/{id}"));
         assert!(!opens_to_shares(&Method::PATCH, "/api/sessions/{id}"));
     }

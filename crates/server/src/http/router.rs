@@ -65,7 +65,7 @@ macro_rules! every_route {
             [views::share]
             [views::lead]
             [views::submit]
-            [views::page]
+            [views::page, views::submit_page]
             [views::script]
             [views::style]
             [bundle::export, bundle::import]

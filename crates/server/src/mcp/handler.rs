@@ -20,7 +20,7 @@ use super::tool::ToolCall;
 use super::{answer, resources, tool};
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::body::{idem_key, key_person};
+use crate::http::body::idem_key;
 use crate::http::middleware::panic_text;
 use crate::http::request_id::RequestId;
 
@@ -91,9 +91,10 @@ impl ServerHandler for Handler {
                 None => headers.get("idempotency-key").map(HeaderValue::as_bytes),
             };
             let line = format!("MCP {}", request.name);
-            // No share link reaches MCP, so no caller here is identified by its address.
-            let person = key_person(caller, headers, None);
-            let key = given.map(|given| idem_key(caller, &person, &line, given, &text)).transpose()?;
+            let key = match given {
+                Some(given) => idem_key(caller, &line, given, &text)?,
+                None => None,
+            };
             tool.call(ToolCall { app: &self.app, caller, text: &text, key }).await
         };
         let called = match AssertUnwindSafe(called).catch_unwind().await {

@@ -33,6 +33,7 @@ use self::handler::Handler;
 use crate::http::App;
 use crate::http::body::Text;
 use crate::http::error::RequestError;
+use crate::http::origin::{another_site, origin_of};
 
 pub const PATH: &str = "/mcp";
 
@@ -100,29 +101,6 @@ impl Mcp {
         if self.app.local.is_some() || headers.get_all(header::ORIGIN).iter().all(own) {
             return Ok(());
         }
-        Err(Error::denied("`Origin` is another site; this server takes calls from its own pages"))
-    }
-}
-
-/// The scheme and authority of a base URL.
-fn origin_of(url: &str) -> &str {
-    let authority = url.find("://").map_or(0, |at| at + 3);
-    url[authority..].find('/').map_or(url, |path| &url[..authority + path])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_origin_is_scheme_and_authority() {
-        let table = [
-            ("https://sessions.example", "https://sessions.example"),
-            ("https://sessions.example/below/it", "https://sessions.example"),
-            ("http://127.0.0.1:7070", "http://127.0.0.1:7070"),
-        ];
-        for (url, origin) in table {
-            assert_eq!(origin_of(url), origin);
-        }
+        Err(another_site())
     }
 }

@@ -134,7 +134,8 @@ impl TestServer {
             rates: Rates {
                 per_credential: None,
                 per_share: None,
-                forms_per_peer: None,
+                forms_per_respondent: None,
+                new_respondents_per_peer: None,
                 leads_per_link: None,
                 failures_per_peer: None,
             },
@@ -300,8 +301,9 @@ impl Caller<'_> {
     }
 
     pub async fn send(&self, method: Method, path: &str, body: Option<String>) -> Answer {
-        let mut request =
-            reqwest::Client::new().request(method, format!("http://{}{path}", self.server.address));
+        // A redirection is an answer like any other.
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let mut request = client.request(method, format!("http://{}{path}", self.server.address));
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sederunt_core::access::Role;
 use sederunt_core::limits;
 use sederunt_core::view::respondent::cookie_name;
-use sederunt_server::Rate;
+use sederunt_server::{Rate, Rates, TrustedProxies};
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Caller, StoreKind, TestServer, on_every_store, on_store};
@@ -25,7 +25,11 @@ on_every_store!(
     a_view_is_carried_by_a_bundle_unless_a_session_has_it,
     a_published_view_keeps_its_questions_and_can_be_closed,
     answers_are_counted_on_their_own,
+    fifty_people_behind_one_address_fill_in_a_form_at_once,
+    new_respondents_from_one_address_are_bounded,
     the_page_is_for_people_and_loads_nothing_from_elsewhere,
+    a_form_is_sent_without_a_script,
+    pages_of_other_sites_answer_nothing_through_a_link,
     whoever_answers_is_told_who_asks_and_no_more_of_it,
 );
 on_store!(token_on_file, File: the_token_of_a_link_stands_nowhere_in_the_store);
@@ -391,7 +395,9 @@ async fn a_repeat_under_a_key_has_one_effect(store_kind: StoreKind) {
     other["session_id"] = scene.session.clone().into();
     other["epoch"] = scene.epoch.into();
     keyed.post("/api/views", other).await.refused(422, "idempotency_mismatch");
-    let stranger = scene.stranger(&server).with("idempotency-key", "submit-1");
+    let opened = scene.stranger(&server).get(&format!("/api/views/{}", scene.id)).await.expect(200);
+    let stranger =
+        scene.stranger(&server).with("cookie", &cookie(&opened)).with("idempotency-key", "submit-1");
     assert_eq!(scene.submit(&stranger, "green").await.expect(200).body["repeated"], false);
     assert_eq!(scene.submit(&stranger, "green").await.expect(200).body["repeated"], true);
 }
@@ -400,22 +406,26 @@ async fn strangers_who_share_a_link_share_no_idempotency_key(store_kind: StoreKi
     let server = TestServer::keyed(store_kind).await;
     let scene = Scene::open(&server, "none").await;
     let stranger = || scene.stranger(&server).with("idempotency-key", "1");
+    // The same key and the same answer, from the same address: without a cookie these are two strangers.
     let first = scene.submit(&stranger(), "green").await.expect(200);
-    assert_eq!(first.body["repeated"], false);
-    let other = scene.submit(&stranger(), "red").await.expect(200);
-    assert_eq!(other.body["repeated"], false, "another answer is another stranger's");
-    assert_ne!(cookie(&first), cookie(&other));
-    let repeat = scene.submit(&stranger(), "green").await.expect(200);
-    assert_eq!(repeat.body["repeated"], true);
-    assert!(
-        !repeat.headers.contains_key("set-cookie"),
-        "a guessed key proves nobody to be the first stranger"
-    );
+    let second = scene.submit(&stranger(), "green").await.expect(200);
+    for taken in [&first, &second] {
+        assert_eq!(taken.body["repeated"], false);
+    }
+    assert_ne!(cookie(&first), cookie(&second));
+    let forged = format!("{}=cookie.YQ.9999999999.00", cookie_name(&scene.id));
+    for _ in 0..2 {
+        let taken = scene.submit(&stranger().with("cookie", &forged), "green").await.expect(200);
+        assert_eq!(taken.body["repeated"], false, "a forged cookie counts as none");
+    }
+    let answers = scene.owner.get(&format!("/api/views/{}/answers", scene.id)).await.expect(200).body;
+    assert_eq!(answers["items"].as_array().unwrap().len(), 4);
     // Whoever has a cookie is known by it, whatever key the request has.
     let known = stranger().with("cookie", &cookie(&first));
+    assert_eq!(scene.submit(&known, "green").await.expect(200).body["repeated"], true);
     scene.submit(&known, "red").await.refused(409, "already_answered");
-    let stranger_too = stranger().with("cookie", &cookie(&other));
-    assert_eq!(scene.submit(&stranger_too, "red").await.expect(200).body["repeated"], true);
+    let too = stranger().with("cookie", &cookie(&second));
+    assert_eq!(scene.submit(&too, "green").await.expect(200).body["repeated"], true);
 }
 
 async fn the_token_of_a_link_stands_nowhere_in_the_store(store_kind: StoreKind) {
@@ -505,17 +515,88 @@ async fn a_published_view_keeps_its_questions_and_can_be_closed(store_kind: Stor
 async fn answers_are_counted_on_their_own(store_kind: StoreKind) {
     let server = TestServer::open(store_kind, |config| {
         config.auth = sederunt_server::Auth::Keys;
-        config.rates.forms_per_peer = Rate::new(1, 2);
+        config.rates.forms_per_respondent = Rate::new(1, 2);
     })
     .await;
     let scene = Scene::open(&server, "none").await;
-    let stranger = scene.stranger(&server);
+    let seen = scene.stranger(&server).get(&format!("/api/views/{}", scene.id)).await.expect(200);
+    let stranger = scene.stranger(&server).with("cookie", &cookie(&seen));
     scene.submit(&stranger, "green").await.expect(200);
     scene.submit(&stranger, "green").await.expect(200);
     let refused = scene.submit(&stranger, "green").await.refused(429, "rate_limited");
     assert!(refused.headers.contains_key("retry-after"));
     stranger.get(&format!("/api/views/{}", scene.id)).await.expect(200);
     scene.submit(&scene.owner, "green").await.expect(200);
+    scene.submit(&scene.stranger(&server), "green").await.expect(200);
+}
+
+async fn fifty_people_behind_one_address_fill_in_a_form_at_once(store_kind: StoreKind) {
+    const PEOPLE: usize = 50;
+    /// What each of them asks between opening the form and sending it.
+    const CALLS: usize = 10;
+    for gate in ["none", "lead"] {
+        let server = TestServer::open(store_kind, |config| {
+            config.auth = sederunt_server::Auth::Keys;
+            config.rates = Rates::default();
+        })
+        .await;
+        let scene = Scene::open(&server, gate).await;
+        let path = format!("/api/views/{}", scene.id);
+        let person = async |n: usize| {
+            let stranger = scene.stranger(&server);
+            let opened = match gate {
+                "lead" => {
+                    let lead = json!({"name": "Ann", "email": format!("ann{n}@x.org")});
+                    stranger.post(&format!("{path}/lead"), lead).await.expect(200)
+                }
+                _ => stranger.get(&path).await.expect(200),
+            };
+            let known = stranger.with("cookie", &cookie(&opened));
+            for _ in 0..CALLS {
+                known.get(&path).await.expect(200);
+            }
+            scene.submit(&known, "green").await.expect(200);
+        };
+        futures_util::future::join_all((0..PEOPLE).map(person)).await;
+        let answers = scene.owner.get(&format!("{path}/answers?limit=100")).await.expect(200).body;
+        assert_eq!(answers["items"].as_array().unwrap().len(), PEOPLE);
+    }
+}
+
+async fn new_respondents_from_one_address_are_bounded(store_kind: StoreKind) {
+    let server = TestServer::open(store_kind, |config| {
+        config.auth = sederunt_server::Auth::Keys;
+        config.trusted_proxies = TrustedProxies(vec!["127.0.0.0/8".parse().unwrap()]);
+        config.rates.new_respondents_per_peer = 2.try_into().ok();
+    })
+    .await;
+    let scene = Scene::open(&server, "none").await;
+    let (path, page) = (format!("/api/views/{}", scene.id), format!("/views/{}", scene.id));
+    let from = |address: &str| scene.stranger(&server).with("x-forwarded-for", address);
+    let first = from("192.0.2.1").get(&page).await.expect(200);
+    from("192.0.2.1").get(&path).await.expect(200);
+    for refused in [
+        from("192.0.2.1").get(&path).await,
+        from("192.0.2.1").get(&page).await,
+        scene.submit(&from("192.0.2.1"), "green").await,
+    ] {
+        assert_eq!(refused.status, 429, "{}", refused.text);
+        assert!(refused.headers.contains_key("retry-after") && !refused.headers.contains_key("set-cookie"));
+    }
+    let known = from("192.0.2.1").with("cookie", &cookie(&first));
+    known.get(&page).await.expect(200);
+    scene.submit(&known, "green").await.expect(200);
+    from("192.0.2.2").get(&page).await.expect(200);
+    // At the gate that asks for a name, those become respondents who give theirs.
+    let scene = Scene::open(&server, "lead").await;
+    let page = format!("/views/{}", scene.id);
+    let from = |address: &str| scene.stranger(&server).with("x-forwarded-for", address);
+    for n in 0..4 {
+        from("192.0.2.3").get(&page).await.expect(200);
+        let lead = json!({"name": "Ann", "email": format!("ann{n}@x.org")});
+        let status = if n < 2 { 200 } else { 429 };
+        from("192.0.2.3").post(&format!("/api/views/{}/lead", scene.id), lead).await.expect(status);
+    }
 }
 
 async fn the_page_is_for_people_and_loads_nothing_from_elsewhere(store_kind: StoreKind) {
@@ -527,7 +608,8 @@ async fn the_page_is_for_people_and_loads_nothing_from_elsewhere(store_kind: Sto
     assert!(!page.text.contains("secret plan"));
     let policy = page.headers["content-security-policy"].to_str().unwrap();
     assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
-    assert_eq!(page.headers["referrer-policy"], "no-referrer");
+    assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert_eq!(page.headers["referrer-policy"], "same-origin", "no other server sees the token");
     let known = server.anyone().with("cookie", &cookie(&page));
     scene.submit(&known.clone().with("x-share-token", scene.token()), "green").await.expect(200);
     assert!(known.get(path).await.expect(200).text.contains("Thank you"));
@@ -539,6 +621,66 @@ async fn the_page_is_for_people_and_loads_nothing_from_elsewhere(store_kind: Sto
         server.anyone().get(&format!("/views/{}?share={}", scene.id, "A".repeat(43))).await.expect(401);
     assert!(refused.text.contains("unknown, expired or revoked"), "{}", refused.text);
     assert!(refused.headers["content-type"].to_str().unwrap().starts_with("text/html"));
+}
+
+async fn a_form_is_sent_without_a_script(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let plain = |cookie: &str| {
+        let browser = server.anyone().with("content-type", "application/x-www-form-urlencoded");
+        browser.with("cookie", cookie).with("origin", &format!("http://{}", server.address))
+    };
+    let scene = Scene::open(&server, "none").await;
+    let path = scene.url.strip_prefix(&format!("http://{}", server.address)).unwrap();
+    let known = cookie(&server.anyone().get(path).await.expect(200));
+    let refused = plain(&known).post_text(path, "colour=blue&why=so+%3Cb%3E").await.expect(422).text;
+    for part in ["“Colour” must be one of the options", "so &lt;b&gt;</textarea>", "<form method=\"post\""]
+    {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    plain(&known).post_text(path, "colour=red&how=so").await.expect(422);
+    plain(&known).post_text(path, "colour=%ff").await.expect(422);
+    server.anyone().with("cookie", &known).post_text(path, "{}").await.expect(415);
+    let taken = plain(&known).post_text(path, "colour=red&why=so%0D%0Ait+is").await.expect(303);
+    assert_eq!(taken.headers["location"], format!("{}?share={}", scene.id, scene.token()));
+    let thanks = server.anyone().with("cookie", &known).get(path).await.expect(200).text;
+    assert!(thanks.contains("Thank you"), "{thanks}");
+    let answers = scene.owner.get(&format!("/api/views/{}/answers", scene.id)).await.expect(200).body;
+    assert_eq!(answers["items"].as_array().unwrap().len(), 1);
+    assert_eq!(answers["items"][0]["values"], json!({"colour": "red", "why": "so\nit is"}));
+    // Another answer of the same respondent: the page says why not.
+    let other = plain(&known).post_text(path, "colour=green").await.expect(409);
+    assert!(other.headers["content-type"].to_str().unwrap().starts_with("text/html"), "{}", other.text);
+    // Who is asked for a name first is shown the questions after it.
+    let scene = Scene::open(&server, "lead").await;
+    let path = scene.url.strip_prefix(&format!("http://{}", server.address)).unwrap();
+    let refused = plain("a=b").post_text(path, "name=Ann&email=nobody").await.expect(422).text;
+    assert!(refused.contains("value=\"Ann\"") && refused.contains("value=\"nobody\""), "{refused}");
+    let cleared = plain("a=b").post_text(path, "name=Ann&email=ann%40x.org").await.expect(303);
+    let known = cookie(&cleared);
+    let page = server.anyone().with("cookie", &known).get(path).await.expect(200).text;
+    assert!(page.contains("name=\"colour\""), "{page}");
+    let taken = plain(&known).post_text(path, "colour=green").await.expect(303);
+    let thanks = server.anyone().with("cookie", &cookie(&taken)).get(path).await.expect(200).text;
+    assert!(thanks.contains("Thank you"), "{thanks}");
+}
+
+async fn pages_of_other_sites_answer_nothing_through_a_link(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let scene = Scene::open(&server, "none").await;
+    let page = format!("/views/{}", scene.id);
+    for origin in ["https://evil.example", "null", "http://127.0.0.1:1"] {
+        let foreign = scene.stranger(&server).with("origin", origin);
+        let refused = scene.submit(&foreign, "green").await.refused(403, "denied");
+        assert!(!refused.headers.keys().any(|name| name.as_str().starts_with("access-control-")));
+        foreign.get(&format!("/api/views/{}", scene.id)).await.refused(403, "denied");
+        let plain = foreign.clone().with("content-type", "application/x-www-form-urlencoded");
+        plain.post_text(&page, "colour=green").await.expect(403);
+    }
+    let answers = scene.owner.get(&format!("/api/views/{}/answers", scene.id)).await.expect(200).body;
+    assert_eq!(answers["items"], json!([]));
+    let own = scene.stranger(&server).with("origin", &format!("http://{}", server.address));
+    let taken = scene.submit(&own, "green").await.expect(200);
+    assert!(!taken.headers.keys().any(|name| name.as_str().starts_with("access-control-")));
 }
 
 async fn whoever_answers_is_told_who_asks_and_no_more_of_it(store_kind: StoreKind) {

@@ -1,11 +1,12 @@
 //! Views: define, publish, list, read, change; show them to respondents, and take the answers.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::{Html, IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::{Extension, Json};
+use http::{HeaderMap, StatusCode, header};
 use sederunt_api::wire::definitions::{DefinitionsQuery, FacetQuery, NewView, PatchView, View, ViewList};
 use sederunt_api::wire::people::{PersonalLink, PersonalLinkRequest};
 use sederunt_api::wire::session::ShareQuery;
@@ -15,15 +16,17 @@ use sederunt_api::wire::view::{
 use sederunt_core::definitions::{self, read};
 use sederunt_core::engine::{Submission, ViewDisplay};
 use sederunt_core::ids::UserId;
-use sederunt_core::view::{self, respondent::cookie_name};
+use sederunt_core::view;
 use sederunt_core::{Error, SessionId, limits};
 
 use crate::http::auth::Caller;
-use crate::http::body::{Input, Text};
-use crate::http::error::Result;
+use crate::http::body::{Input, Text, form_fields};
+use crate::http::error::{RequestError, Result};
+use crate::http::form::Entered;
 use crate::http::path::PathName;
 use crate::http::query::Params;
-use crate::http::{App, form};
+use crate::http::respondent::{cookie, with_cookie};
+use crate::http::{App, Peer, form};
 
 /// Define or publish a view
 ///
@@ -129,10 +132,14 @@ pub async fn get(
     caller: Caller,
     PathName(id): PathName<String>,
     Params(()): Params<()>,
+    peer: Option<Extension<Peer>>,
     headers: HeaderMap,
 ) -> Result<Response> {
     let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
     let (view, cookie) = ViewView::of(shown, &app.about.base_url);
+    if cookie.is_some() {
+        app.counters.new_respondent(&caller, address(peer))?;
+    }
     Ok(with_cookie(Json(view).into_response(), &app, &id, cookie))
 }
 
@@ -185,8 +192,10 @@ pub async fn lead(
     State(app): State<App>,
     caller: Caller,
     PathName(id): PathName<String>,
+    peer: Option<Extension<Peer>>,
     input: Input<Lead>,
 ) -> Result<Response> {
+    app.counters.new_respondent(&caller, address(peer))?;
     app.counters.lead(&caller)?;
     let lead = view::Lead::try_from(input.body)?;
     let cookie = app.engine.clear_lead(&caller.actor, &id, &lead).await?;
@@ -209,14 +218,16 @@ pub async fn submit(
     State(app): State<App>,
     caller: Caller,
     PathName(id): PathName<String>,
+    peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     input: Input<Submit>,
 ) -> Result<Response> {
     let wish = Submission::try_from(input.body)?;
+    app.counters.new_respondent(&caller, address(peer))?;
     if wish.lead.is_some() {
         app.counters.lead(&caller)?;
     }
-    let done = app.engine.submit(&caller.actor, &id, cookie(&headers, &id), &wish, input.key).await?;
+    let done = app.engine.submit(&caller.actor, &id, cookie(&headers, &id), &wish).await?;
     let answer = Json(Accepted::from(&done)).into_response();
     Ok(with_cookie(answer, &app, &id, done.cookie))
 }
@@ -234,16 +245,82 @@ pub async fn page(
     caller: Caller,
     PathName(id): PathName<String>,
     Params(()): Params<()>,
+    peer: Option<Extension<Peer>>,
     headers: HeaderMap,
 ) -> Result<Response> {
     let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
     let (html, cookie) = match shown {
         ViewDisplay::Whole { view, asked: None, .. } => (form::whole(&view), None),
         ViewDisplay::Whole { asked: Some(opened), .. } | ViewDisplay::Asked(opened) => {
-            (form::asked(&opened), opened.cookie.clone())
+            (form::asked(&opened, &Entered::default()), opened.cookie.clone())
         }
     };
+    if cookie.is_some() {
+        app.counters.new_respondent(&caller, address(peer))?;
+    }
     Ok(with_cookie(form::guarded(Html(html).into_response()), &app, &id, cookie))
+}
+
+/// Send the form of a view without a script
+///
+/// What the page of a view sends where its script does not run: the fields of the form by their names. The answer is
+/// the page again: as it stands after the answer was received, or with what is wrong.
+#[utoipa::path(
+    post, path = "/views/{id}", operation_id = "submit_view_page", tag = "library",
+    params(("id" = String, Path, description = "The view"), ShareQuery),
+    request_body(content = String, content_type = "application/x-www-form-urlencoded"),
+    responses((status = 303, description = "Received: the page of the view says so"))
+)]
+pub async fn submit_page(
+    State(app): State<App>,
+    caller: Caller,
+    PathName(id): PathName<String>,
+    peer: Option<Extension<Peer>>,
+    request: Request,
+) -> Result<Response> {
+    let (parts, body) = request.into_parts();
+    let (uri, sent) = (&parts.uri, cookie(&parts.headers, &id));
+    let opened = match app.engine.view(&caller.actor, &id, sent).await? {
+        ViewDisplay::Whole { asked: Some(opened), .. } | ViewDisplay::Asked(opened) => *opened,
+        ViewDisplay::Whole { asked: None, .. } => return Err(Error::NotFound.into()),
+    };
+    app.counters.new_respondent(&caller, address(peer))?;
+    let fields = form_fields(&parts, body).await?;
+    let (values, done) = match &opened.view {
+        Some(view) => {
+            let mut values = form::values(&view.questions, fields);
+            values.retain(|_, value| !value.is_null());
+            let wish = Submission { values: sederunt_core::json::Json::of(&values)?, lead: None };
+            let done = app.engine.submit(&caller.actor, &id, sent, &wish).await.map(|done| done.cookie);
+            (values, done)
+        }
+        None => {
+            app.counters.lead(&caller)?;
+            let values = form::values(&[], fields);
+            let given = |name: &str| values.get(name).and_then(|value| value.as_str()).unwrap_or_default();
+            let done = match view::Lead::new(given("name"), given("email")) {
+                Ok(lead) => app.engine.clear_lead(&caller.actor, &id, &lead).await.map(Some),
+                Err(error) => Err(error),
+            };
+            (values, done)
+        }
+    };
+    match done {
+        Ok(cookie) => {
+            let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+            let shown = format!("{}{query}", uri.path().rsplit('/').next().unwrap_or_default());
+            let response = (StatusCode::SEE_OTHER, [(header::LOCATION, shown)]).into_response();
+            Ok(with_cookie(response, &app, &id, cookie))
+        }
+        Err(error @ (Error::Invalid { .. } | Error::TooLarge { .. })) => {
+            let questions = opened.view.as_ref().map_or(&[][..], |view| &view.questions);
+            let entered = Entered { wrong: Some(form::in_words(questions, &error)), values };
+            let page = Html(form::asked(&opened, &entered));
+            let response = (RequestError::from(error).status(), page).into_response();
+            Ok(with_cookie(form::guarded(response), &app, &id, opened.cookie))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Read the script of the view page
@@ -264,27 +341,7 @@ pub async fn style(Params(()): Params<()>) -> Response {
     form::asset(form::STYLE, "text/css; charset=utf-8")
 }
 
-/// The cookie by which a respondent of this view is recognised.
-fn cookie<'a>(headers: &'a HeaderMap, id: &str) -> Option<&'a str> {
-    let name = cookie_name(id);
-    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    all.flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(given, _)| *given == name)
-        .map(|(_, value)| value)
-}
-
-/// No script can read it, no other site sends it, and a server with TLS sets it as secure.
-fn with_cookie(mut response: Response, app: &App, id: &str, cookie: Option<String>) -> Response {
-    let Some(cookie) = cookie else { return response };
-    let secure = if app.about.base_url.starts_with("https://") { "; Secure" } else { "" };
-    let line = format!(
-        "{}={cookie}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax{secure}",
-        cookie_name(id),
-        limits::CLEARANCE_LIFE.as_secs()
-    );
-    if let Ok(line) = HeaderValue::from_str(&line) {
-        response.headers_mut().append(header::SET_COOKIE, line);
-    }
-    response
+/// The address that a request came from.
+fn address(peer: Option<Extension<Peer>>) -> Option<IpAddr> {
+    peer.map(|Extension(Peer(address))| address)
 }
