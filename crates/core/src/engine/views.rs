@@ -325,6 +325,15 @@ impl Engine {
         })
     }
 
+    /// The web origins that may show a view in a frame. For a view that does not exist: none.
+    pub async fn embed_origins(&self, tenant: &TenantId, view_id: &str) -> Result<Vec<String>> {
+        let Some(doc) = self.tenant.doc(tenant, DefinitionKind::View, view_id).await? else {
+            return Ok(Vec::new());
+        };
+        let view: StoredDefinition<View> = StoredDefinition::of(&doc)?;
+        Ok(view.value.response.map_or_else(Vec::new, |response| response.embed_origins))
+    }
+
     /// The respondent of a view that a cookie proves, whatever the gate of the view asks for.
     pub async fn proven_respondent(
         &self,

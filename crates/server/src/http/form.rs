@@ -36,7 +36,10 @@ pub fn asked(opened: &OpenedView, entered: &Entered) -> String {
     let body = match &opened.view {
         _ if opened.answered => said("Thank you. Your answer has been received."),
         _ if !opened.open => said("This form takes no answers any more."),
-        Some(view) => questions(&opened.id, &view.questions, entered),
+        Some(view) => {
+            let kind = if view.response.is_some() { FormKind::Response } else { FormKind::Answer };
+            questions(&opened.id, kind, &view.questions, entered)
+        }
         None => lead(&opened.id, entered),
     };
     page(&opened.title, opened.description.as_deref(), &format!("{}{body}", asker(&opened.asked_by)))
@@ -119,7 +122,20 @@ fn end(button: &str, entered: &Entered) -> String {
 /// Up to this many choices are shown as radio buttons, more as a drop-down list.
 const RADIOS_MAX: usize = 4;
 
-fn questions(id: &str, questions: &[ViewQuestion], entered: &Entered) -> String {
+/// What the script does with a form of questions.
+#[derive(Clone, Copy)]
+enum FormKind {
+    /// Sends it at once.
+    Answer,
+    /// Saves it while it is written.
+    Response,
+}
+
+fn questions(id: &str, kind: FormKind, questions: &[ViewQuestion], entered: &Entered) -> String {
+    let (kind, saved) = match kind {
+        FormKind::Answer => ("answer", ""),
+        FormKind::Response => ("response", "<p class=\"saved\" role=\"status\" aria-live=\"polite\"></p>\n"),
+    };
     let fields: String = questions
         .iter()
         .enumerate()
@@ -131,7 +147,7 @@ fn questions(id: &str, questions: &[ViewQuestion], entered: &Entered) -> String 
         ""
     };
     format!(
-        "<form method=\"post\" data-view=\"{}\" data-kind=\"answer\">\n{must}{fields}{}",
+        "<form method=\"post\" data-view=\"{}\" data-kind=\"{kind}\">\n{must}{fields}{saved}{}",
         escape(id),
         end("Send", entered)
     )
@@ -206,7 +222,8 @@ fn field(n: usize, question: &ViewQuestion, held: Option<&Value>) -> String {
                 })
                 .collect();
             let each: Vec<(&str, &str)> = each.iter().map(|(step, shown)| (*step, shown.as_str())).collect();
-            grouped(radios(&each))
+            let steps = format!("<div class=\"steps\">\n{}</div>\n", radios(&each));
+            grouped(steps).replacen("<fieldset", "<fieldset class=\"scale\"", 1)
         }
         QuestionType::Choice if question.options.len() <= RADIOS_MAX => {
             let each: Vec<(&str, &str)> = question
@@ -269,7 +286,7 @@ pub fn values(questions: &[ViewQuestion], fields: Vec<(String, String)>) -> Map<
             (Some(_), _) if text.is_empty() => {}
             (kind, _) => {
                 let value = match kind {
-                    Some(QuestionType::Number | QuestionType::Boolean) => {
+                    Some(QuestionType::Number | QuestionType::Scale | QuestionType::Boolean) => {
                         serde_json::from_str(&text).ok().filter(|value: &Value| !value.is_null())
                     }
                     // Browsers end the lines of a text by two characters.
@@ -293,12 +310,17 @@ pub fn in_words(questions: &[ViewQuestion], error: &Error) -> String {
     }
 }
 
-/// Lets the page load its own script and style, speak to its own server, and nothing else.
-pub fn guarded(mut response: Response) -> Response {
-    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
-                  form-action 'self'; frame-ancestors 'none'";
+/// Lets the page load its own script and style, speak to its own server, and nothing else. Only pages of these
+/// origins may show it in a frame.
+pub fn guarded(mut response: Response, embed_origins: &[String]) -> Response {
+    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                          base-uri 'none'; form-action 'self'; frame-ancestors";
+    let ancestors = if embed_origins.is_empty() { "'none'".to_owned() } else { embed_origins.join(" ") };
+    // An origin that could not stand in a header shows the page nowhere.
+    let policy = HeaderValue::from_str(&format!("{POLICY} {ancestors}"))
+        .unwrap_or(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     // The address holds the token of the link, so no other server is told it. This server is: a browser that is to
     // tell nobody would send a form without its origin.
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));

@@ -196,7 +196,7 @@ fn as_page(refused: &RequestError, has_link: bool, envelope: Response) -> Respon
         refused => refused.message(),
     };
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    form::guarded(Response::from_parts(head, form::refused(&message).into()))
+    form::guarded(Response::from_parts(head, form::refused(&message).into()), &[])
 }
 
 /// Whether an address carries the token of a share link.

@@ -6,9 +6,11 @@ use axum::response::Response;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, header};
 use sederunt_api::query::unescaped;
+use sederunt_core::json::Json;
 use sederunt_core::view::Respondent;
 use sederunt_core::view::respondent::cookie_name;
 use sederunt_core::{Error, limits};
+use serde_json::Value;
 
 use super::App;
 use super::auth::Caller;
@@ -58,20 +60,53 @@ pub fn cookie<'a>(headers: &'a HeaderMap, view_id: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// Sets the cookie by which a respondent of this view is recognised. No script can read it, no other site sends it,
-/// and a server with TLS sets it as secure.
-pub fn with_cookie(mut response: Response, app: &App, view_id: &str, cookie: Option<String>) -> Response {
-    let Some(cookie) = cookie else { return response };
-    let secure = if app.about.base_url.starts_with("https://") { "; Secure" } else { "" };
-    let line = format!(
-        "{}={cookie}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax{secure}",
-        cookie_name(view_id),
-        limits::CLEARANCE_LIFE.as_secs()
-    );
+/// Sets the cookie by which a respondent of this view is recognised. No script can read it, and a server with TLS sets
+/// it as secure. No other site sends it, unless the view is shown in frames of other sites: there a browser sends only
+/// what was set for all sites, and `Partitioned` keeps a cookie of each site that shows the form.
+pub async fn with_cookie(
+    mut response: Response,
+    app: &App,
+    caller: &Caller,
+    view_id: &str,
+    cookie: Option<String>,
+) -> Result<Response, Error> {
+    let Some(cookie) = cookie else { return Ok(response) };
+    let is_embedded = !app.engine.embed_origins(&caller.actor.tenant, view_id).await?.is_empty();
+    let scope = match (is_embedded, is_secure(app)) {
+        (true, true) => "SameSite=None; Secure; Partitioned",
+        (false, true) => "SameSite=Lax; Secure",
+        (_, false) => "SameSite=Lax",
+    };
+    let (name, life) = (cookie_name(view_id), limits::CLEARANCE_LIFE.as_secs());
+    let line = format!("{name}={cookie}; Path=/; Max-Age={life}; HttpOnly; {scope}");
     if let Ok(line) = HeaderValue::from_str(&line) {
         response.headers_mut().append(header::SET_COOKIE, line);
     }
-    response
+    Ok(response)
+}
+
+/// Refuses a view that names origins which may show it in a frame, on a server without TLS: browsers would not send the
+/// respondent's cookie there.
+pub fn check_embedding(app: &App, view: &Json) -> Result<(), Error> {
+    let field =
+        |of: &Json, name: &str| of.fields().into_iter().find(|(key, _)| key == name).map(|(_, value)| value);
+    let origins = Some(view)
+        .filter(|view| view.is_object())
+        .and_then(|view| field(view, "response"))
+        .filter(Json::is_object)
+        .and_then(|response| field(&response, "embed_origins"));
+    match origins.map(|origins| origins.value()) {
+        Some(Value::Array(origins)) if !origins.is_empty() && !is_secure(app) => Err(Error::invalid(
+            "response.embed_origins",
+            "needs a server whose `public_url` begins with https://",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether people reach this server by TLS.
+fn is_secure(app: &App) -> bool {
+    app.about.base_url.starts_with("https://")
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ on_every_store!(
     new_respondents_from_one_address_are_bounded,
     the_page_is_for_people_and_loads_nothing_from_elsewhere,
     a_form_is_sent_without_a_script,
+    only_origins_that_a_view_names_may_show_it_and_only_with_tls,
     pages_of_other_sites_answer_nothing_through_a_link,
     whoever_answers_is_told_who_asks_and_no_more_of_it,
 );
@@ -662,6 +663,42 @@ async fn a_form_is_sent_without_a_script(store_kind: StoreKind) {
     let taken = plain(&known).post_text(path, "colour=green").await.expect(303);
     let thanks = server.anyone().with("cookie", &cookie(&taken)).get(path).await.expect(200).text;
     assert!(thanks.contains("Thank you"), "{thanks}");
+}
+
+async fn only_origins_that_a_view_names_may_show_it_and_only_with_tls(store_kind: StoreKind) {
+    let origins = json!(["https://a.example", "https://b.example:8443"]);
+    let form = json!({"id": "framed", "title": "T", "questions": [{"key": "a", "label": "A"}],
+        "response": {"embed_origins": origins}});
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "olga").await;
+    let plain = json!({"title": "T", "questions": form["questions"], "response": {}});
+    let path = format!("/api/views/{}", owner.post("/api/views", plain.clone()).await.expect(201).id());
+    for (refused, field) in [
+        (owner.post("/api/views", form.clone()).await, "response.embed_origins"),
+        (owner.patch(&path, json!({"response": form["response"]})).await, "response.embed_origins"),
+        (owner.post("/api/bundle", json!({"views": [form]})).await, "views.response.embed_origins"),
+    ] {
+        let refused = refused.refused(422, "invalid");
+        assert_eq!(refused.body["error"]["field"], field);
+    }
+    owner.patch(&path, json!({"response": {"embed_origins": []}})).await.expect(200);
+    let server = TestServer::open(store_kind, |config| {
+        config.auth = sederunt_server::Auth::Keys;
+        config.public_url = Some("https://forms.example".to_owned());
+    })
+    .await;
+    let owner = server.key(Role::Owner, "olga").await;
+    let hidden = owner.post("/api/views", plain).await.expect(201).id();
+    let framed = owner.post("/api/views", form).await.expect(201).id();
+    for (id, ancestors) in [
+        (hidden, "frame-ancestors 'none'"),
+        (framed, "frame-ancestors https://a.example https://b.example:8443"),
+    ] {
+        let page = owner.get(&format!("/views/{id}")).await.expect(200);
+        let policy = page.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.ends_with(ancestors), "{policy}");
+        assert!(!page.headers.contains_key("x-frame-options"));
+    }
 }
 
 async fn pages_of_other_sites_answer_nothing_through_a_link(store_kind: StoreKind) {

@@ -3,13 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use sederunt_api::wire::definitions::{Bundle, Imported};
-use sederunt_core::definitions;
+use sederunt_core::{definitions, json};
 
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::error::Result;
 use crate::http::query::Params;
+use crate::http::respondent::check_embedding;
 
 /// Export all definitions
 #[utoipa::path(
@@ -34,6 +35,9 @@ pub async fn export(
 )]
 pub async fn import(State(app): State<App>, caller: Caller, text: Text) -> Result<Json<Imported>> {
     let bundle = definitions::Bundle::read(&text.json())?;
+    for view in &bundle.views {
+        check_embedding(&app, &json::Json::of(&view.value)?).map_err(|error| error.within("views"))?;
+    }
     let imported = app.engine.import(&caller.actor, bundle.clone(), text.key).await?;
     let warnings = app.engine.bundle_warnings(&caller.actor, &bundle).await?;
     Ok(Json(Imported { imported, warnings }))

@@ -25,7 +25,7 @@ use crate::http::error::{RequestError, Result};
 use crate::http::form::Entered;
 use crate::http::path::PathName;
 use crate::http::query::Params;
-use crate::http::respondent::{cookie, with_cookie};
+use crate::http::respondent::{check_embedding, cookie, with_cookie};
 use crate::http::{App, Peer, form};
 
 /// Define or publish a view
@@ -42,6 +42,7 @@ pub async fn create(
     caller: Caller,
     text: Text,
 ) -> Result<(StatusCode, Json<WholeView>)> {
+    check_embedding(&app, &text.json())?;
     let (publisher, body) = publisher(&text.json())?;
     let (id, wish) = read::<definitions::View>(&body)?;
     let made = match publisher {
@@ -140,7 +141,7 @@ pub async fn get(
     if cookie.is_some() {
         app.counters.new_respondent(&caller, address(peer))?;
     }
-    Ok(with_cookie(Json(view).into_response(), &app, &id, cookie))
+    Ok(with_cookie(Json(view).into_response(), &app, &caller, &id, cookie).await?)
 }
 
 /// Change a view
@@ -158,6 +159,7 @@ pub async fn patch(
     PathName(id): PathName<String>,
     text: Text,
 ) -> Result<Json<WholeView>> {
+    check_embedding(&app, &text.json())?;
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     Ok(Json(WholeView::from(changed)))
 }
@@ -201,7 +203,7 @@ pub async fn lead(
     let cookie = app.engine.clear_lead(&caller.actor, &id, &lead).await?;
     let shown = app.engine.view(&caller.actor, &id, Some(&cookie)).await?;
     let (view, _) = ViewView::of(shown, &app.about.base_url);
-    Ok(with_cookie(Json(view).into_response(), &app, &id, Some(cookie)))
+    Ok(with_cookie(Json(view).into_response(), &app, &caller, &id, Some(cookie)).await?)
 }
 
 /// Answer a view
@@ -229,7 +231,7 @@ pub async fn submit(
     }
     let done = app.engine.submit(&caller.actor, &id, cookie(&headers, &id), &wish).await?;
     let answer = Json(Accepted::from(&done)).into_response();
-    Ok(with_cookie(answer, &app, &id, done.cookie))
+    Ok(with_cookie(answer, &app, &caller, &id, done.cookie).await?)
 }
 
 /// Open a view in a browser
@@ -258,7 +260,8 @@ pub async fn page(
     if cookie.is_some() {
         app.counters.new_respondent(&caller, address(peer))?;
     }
-    Ok(with_cookie(form::guarded(Html(html).into_response()), &app, &id, cookie))
+    let page = guarded(&app, &caller, &id, Html(html).into_response()).await?;
+    Ok(with_cookie(page, &app, &caller, &id, cookie).await?)
 }
 
 /// Send the form of a view without a script
@@ -289,7 +292,9 @@ pub async fn submit_page(
     let (values, done) = match &opened.view {
         Some(view) => {
             let mut values = form::values(&view.questions, fields);
-            values.retain(|_, value| !value.is_null());
+            if view.response.is_none() {
+                values.retain(|_, value| !value.is_null());
+            }
             let wish = Submission { values: sederunt_core::json::Json::of(&values)?, lead: None };
             let done = app.engine.submit(&caller.actor, &id, sent, &wish).await.map(|done| done.cookie);
             (values, done)
@@ -310,14 +315,15 @@ pub async fn submit_page(
             let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
             let shown = format!("{}{query}", uri.path().rsplit('/').next().unwrap_or_default());
             let response = (StatusCode::SEE_OTHER, [(header::LOCATION, shown)]).into_response();
-            Ok(with_cookie(response, &app, &id, cookie))
+            Ok(with_cookie(response, &app, &caller, &id, cookie).await?)
         }
         Err(error @ (Error::Invalid { .. } | Error::TooLarge { .. })) => {
             let questions = opened.view.as_ref().map_or(&[][..], |view| &view.questions);
             let entered = Entered { wrong: Some(form::in_words(questions, &error)), values };
             let page = Html(form::asked(&opened, &entered));
             let response = (RequestError::from(error).status(), page).into_response();
-            Ok(with_cookie(form::guarded(response), &app, &id, opened.cookie))
+            let page = guarded(&app, &caller, &id, response).await?;
+            Ok(with_cookie(page, &app, &caller, &id, opened.cookie).await?)
         }
         Err(error) => Err(error.into()),
     }
@@ -344,4 +350,10 @@ pub async fn style(Params(()): Params<()>) -> Response {
 /// The address that a request came from.
 fn address(peer: Option<Extension<Peer>>) -> Option<IpAddr> {
     peer.map(|Extension(Peer(address))| address)
+}
+
+/// The page of a view, for its own site and for those that may show it in a frame.
+async fn guarded(app: &App, caller: &Caller, id: &str, page: Response) -> Result<Response, Error> {
+    let origins = app.engine.embed_origins(&caller.actor.tenant, id).await?;
+    Ok(form::guarded(page, &origins))
 }
