@@ -1,7 +1,7 @@
 //! Limits that the API sets itself. Those of the product are in `sederunt_core::limits`; the API document repeats both as
 //! literals, and a test of the server compares every one of them. A test goes to each, and one past it.
 
-use sederunt_core::limits::{TAG_CHARS_MAX, TAGS_MAX};
+use sederunt_core::limits::{NAME_CHARS_MAX, TAG_CHARS_MAX, TAGS_MAX};
 
 /// A caller's name for its request, which is logged and returned.
 pub const REQUEST_ID_CHARS_MAX: usize = 128;
@@ -19,5 +19,7 @@ pub const ENTITY_SESSIONS_DEFAULT: usize = 20;
 pub const TAG_FILTER_CHARS_MAX: usize = TAGS_MAX * (TAG_CHARS_MAX + 10);
 /// A cursor that is a row's number: the digits of a 64-bit number, and a sign.
 pub const ROW_CURSOR_CHARS_MAX: usize = 20;
+/// A cursor of share links: the time of the last one in microseconds, and its id.
+pub const SHARE_CURSOR_CHARS_MAX: usize = ROW_CURSOR_CHARS_MAX + 1 + NAME_CHARS_MAX;
 /// The cursor of a stream of hints.
 pub const HINT_CURSOR_CHARS_MAX: usize = 100;

@@ -116,6 +116,9 @@ pub enum Command {
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// Create, list and revoke share links
+    #[command(subcommand, visible_alias = "share")]
+    Shares(SharesCommand),
     /// Create users, set roles, link identities
     #[command(subcommand)]
     Users(UsersCommand),
@@ -465,6 +468,37 @@ pub struct CreateKeyArgs {
     /// Expire it after this time, such as 30d
     #[arg(long, value_name = "TIME")]
     pub expires: Option<Span>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SharesCommand {
+    /// List share links, newest first
+    Ls {
+        /// Only links of this session
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// Only links to this view
+        #[arg(long, value_name = "ID")]
+        view: Option<String>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
+    /// Create a link to a session and print it, once; `views share` makes links to forms
+    Create {
+        /// The session: its id
+        session: String,
+        /// Let its bearer read, or also answer the session's forms: read or submit
+        #[arg(long, default_value = "read")]
+        access: String,
+        /// Expire it after this time
+        #[arg(long, value_name = "TIME", default_value = "7d")]
+        expires: Span,
+    },
+    /// Revoke a link
+    Revoke {
+        /// The id of the link, as `shares ls` shows it
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

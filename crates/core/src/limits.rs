@@ -36,6 +36,8 @@ pub const PAGE_ROWS_MAX: usize = 1000;
 pub const PAGE_ROWS_DEFAULT: usize = 100;
 /// Bytes of events on one page.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Sessions about an entity, newest first, by which the status of its fields and blocks is told.
+pub const STATUS_MAP_SESSIONS_MAX: usize = 100;
 /// Rows that a filtered page may look at before it answers with what it has.
 pub const PAGE_SCAN_MAX: usize = 10_000;
 /// Session ids, user ids, slugs, titles and other names, in characters.

@@ -6,12 +6,12 @@ use sederunt_core::access::{Role as CoreRole, ShareAccess as CoreAccess};
 use sederunt_core::engine::{self, NewShare};
 use sederunt_core::people as core;
 use sederunt_core::session::query::Page;
-use sederunt_core::{Error, Timestamp, limits, store};
+use sederunt_core::{Error, SessionId, Timestamp, limits, store};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Count, words};
-use crate::limits::{KEY_LIFE_S_MAX, ROW_CURSOR_CHARS_MAX};
+use crate::limits::{KEY_LIFE_S_MAX, ROW_CURSOR_CHARS_MAX, SHARE_CURSOR_CHARS_MAX};
 use crate::query::params;
 
 /// What a credential may do.
@@ -169,16 +169,16 @@ pub struct ShareRequest {
     pub expires_in: u64,
 }
 
-/// A personal link to be made.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"user_id": "ann", "expires_in": 86400}))]
-pub struct PersonalLinkRequest {
-    /// The member or owner as whom the link answers.
+/// A link to a view to be made.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"expires_in": 86400}))]
+pub struct ViewLinkRequest {
+    /// The member or owner as whom a personal link answers. Left out: anyone who has the link responds.
     #[serde(alias = "userId")]
     #[schema(min_length = 1, max_length = 200)]
-    pub user_id: String,
-    /// Seconds, at most a year; a week unless said otherwise.
+    pub user_id: Option<String>,
+    /// Seconds, at most a year; a week for a personal link and 30 days for another unless said otherwise.
     #[schema(minimum = 1, maximum = 31_536_000)]
     pub expires_in: Option<u64>,
 }
@@ -214,26 +214,96 @@ impl Share {
     }
 }
 
-/// A personal link that was made.
+/// A share link in a list. Its token is not kept anywhere.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct PersonalLink {
+pub struct ListedShare {
     pub id: String,
-    pub user_id: String,
+    /// The session that it was made for; null for a link to a view alone.
+    pub session_id: Option<String>,
+    /// The one view that it opens; null if it opens the session.
+    pub view_id: Option<String>,
+    pub access: ShareAccess,
+    /// The user who made it; null if a credential without a user did.
+    pub created_by: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl From<core::Share> for ListedShare {
+    fn from(share: core::Share) -> Self {
+        Self {
+            id: share.id,
+            session_id: share.session.map(|session| session.to_string()),
+            view_id: share.view,
+            access: share.access.into(),
+            created_by: share.created_by.map(|user| user.to_string()),
+            created_at: share.created_at,
+            expires_at: share.expires_at,
+            revoked_at: share.revoked_at,
+        }
+    }
+}
+
+/// A page of share links, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ShareList {
+    pub items: Vec<ListedShare>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<core::Share, core::ShareCursor>> for ShareList {
+    fn from(page: Page<core::Share, core::ShareCursor>) -> Self {
+        Self {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next.map(|cursor| cursor.to_string()),
+        }
+    }
+}
+
+params! {
+    /// Which share links.
+    pub struct SharesQuery {
+        /// Only those that were made for this session.
+        session_id | "sessionId": Option<SessionId> =
+            name().parsed("is no id of a session", |text| SessionId::parse(text).ok()),
+        /// Only those that open this view.
+        view_id | "viewId": Option<String> = name(),
+        limit: usize = page_limit(),
+        /// A `next_cursor` of this list.
+        after as "cursor": Option<core::ShareCursor> =
+            text().chars_max(SHARE_CURSOR_CHARS_MAX).parsed("must be a `next_cursor` of this list", core::ShareCursor::parse),
+    }
+}
+
+/// A link to a view that was made.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ViewLink {
+    pub id: String,
+    /// The user who answers through a personal link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    pub access: ShareAccess,
     /// The secret. Shown once: a repeat of the call with the same idempotency key has null.
     pub token: Option<String>,
-    /// The page on which this user answers the form.
+    /// The page on which people answer the form.
     pub url: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,
 }
 
-impl PersonalLink {
+impl ViewLink {
     pub fn of(made: NewShare, base: &str) -> Self {
         let view = path_segment(made.share.view.as_deref().unwrap_or_default());
         let url = made.token.as_ref().map(|token| format!("{base}/views/{view}?share={token}"));
         Self {
             id: made.share.id,
-            user_id: made.share.user.map(|user| user.to_string()).unwrap_or_default(),
+            user_id: made.share.user.map(|user| user.to_string()),
+            access: made.share.access.into(),
             token: made.token,
             url,
             expires_at: made.share.expires_at,

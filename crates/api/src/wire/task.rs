@@ -1,6 +1,9 @@
 //! Runs of tasks on the wire: starting one, its progress, and the runs about an entity.
 
+use std::collections::BTreeMap;
+
 use sederunt_core::engine::{self, TaskStanding as CoreStanding};
+use sederunt_core::session::block;
 use sederunt_core::session::query::{ListCursor, Page};
 use sederunt_core::work::output::OutputContract;
 use sederunt_core::{Error, Timestamp};
@@ -119,6 +122,46 @@ impl From<Page<engine::EntitySession>> for EntitySessionList {
             items: page.items.into_iter().map(Into::into).collect(),
             next_cursor: page.next.map(|cursor| cursor.to_string()),
         }
+    }
+}
+
+/// The status of a field or a block, by the newest session that works on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BlockStatus {
+    Pending,
+    InProgress,
+    WaitingHuman,
+    Complete,
+    Failed,
+}
+
+impl From<block::BlockStatus> for BlockStatus {
+    fn from(status: block::BlockStatus) -> Self {
+        match status {
+            block::BlockStatus::Pending => Self::Pending,
+            block::BlockStatus::InProgress => Self::InProgress,
+            block::BlockStatus::WaitingHuman => Self::WaitingHuman,
+            block::BlockStatus::Complete => Self::Complete,
+            block::BlockStatus::Failed => Self::Failed,
+        }
+    }
+}
+
+/// The status of an entity's fields and of the blocks of its page.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"by_field": {"price": "in-progress"}, "by_block": {"pricing": "complete"}}))]
+pub struct StatusMap {
+    pub by_field: BTreeMap<String, BlockStatus>,
+    pub by_block: BTreeMap<String, BlockStatus>,
+}
+
+impl From<block::TaskStatusMap> for StatusMap {
+    fn from(map: block::TaskStatusMap) -> Self {
+        let words = |each: BTreeMap<String, block::BlockStatus>| {
+            each.into_iter().map(|(name, status)| (name, status.into())).collect()
+        };
+        Self { by_field: words(map.by_field), by_block: words(map.by_block) }
     }
 }
 

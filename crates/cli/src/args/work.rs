@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use crate::config::Span;
+
 /// A file with JSON in it, or `-` for stdin.
 pub type JsonFile = String;
 
@@ -119,6 +121,11 @@ pub enum EntitiesCommand {
         /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
     },
+    /// Show the status of its fields and blocks, by the newest sessions that work on them
+    Status {
+        /// The entity: its id
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -164,6 +171,17 @@ pub enum ViewsCommand {
         id: String,
         /// Read JSON from this file, or `-` for stdin
         file: JsonFile,
+    },
+    /// Create a link to a form and print it, once
+    Share {
+        /// The view: its id
+        id: String,
+        /// Make it personal: this member answers, without signing in
+        #[arg(long, value_name = "ID")]
+        user: Option<String>,
+        /// Expire it after this time, such as 7d
+        #[arg(long, value_name = "TIME")]
+        expires: Option<Span>,
     },
     /// List answers, oldest first
     Answers {

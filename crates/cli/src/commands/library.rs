@@ -1,8 +1,9 @@
-//! `agents`, `entities`, `criteria` and `views`: each `ls|show|create|edit`, and the answers to views.
+//! `agents`, `entities`, `criteria` and `views`: each `ls|show|create|edit`; the status map of entities, the answers to
+//! views.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{CommandContext, json_in, tasks};
+use super::{CommandContext, json_in, shares, tasks};
 use crate::api::{Missing, Request};
 use crate::args::{AgentsCommand, CriteriaCommand, EntitiesCommand, PageArgs, ViewsCommand};
 use crate::exit::Result;
@@ -87,6 +88,12 @@ const VIEW: &[Column] = &[
     column("updated", |view| time(&view["updated_at"])),
 ];
 
+const STATUS: &[Column] = &[
+    column("OF", |row| plain(&row["of"])),
+    column("NAME", |row| plain(&row["name"])),
+    column("STATUS", |row| plain(&row["status"])),
+];
+
 const ANSWERS: &[Column] = &[
     column("SEQUENCE", |answer| plain(&answer["sequence"])),
     column("AT", |answer| time(&answer["at"])),
@@ -113,6 +120,7 @@ pub async fn entities(context: &CommandContext, command: EntitiesCommand) -> Res
         EntitiesCommand::Show { id } => show(context, &["entities", &id], ENTITY).await,
         EntitiesCommand::Create { file } => create(context, "entities", &file, ENTITY).await,
         EntitiesCommand::Edit { id, file } => edit(context, &["entities", &id], &file, ENTITY).await,
+        EntitiesCommand::Status { id } => status(context, &id).await,
     }
 }
 
@@ -131,10 +139,29 @@ pub async fn views(context: &CommandContext, command: ViewsCommand) -> Result<()
         ViewsCommand::Show { id } => show(context, &["views", &id], VIEW).await,
         ViewsCommand::Create { file } => create(context, "views", &file, VIEW).await,
         ViewsCommand::Edit { id, file } => edit(context, &["views", &id], &file, VIEW).await,
+        ViewsCommand::Share { id, user, expires } => {
+            let body = json!({ "user_id": user, "expires_in": expires.map(|span| span.0.as_secs()) });
+            let request = Request::post(&["views", &id, "share"], body);
+            shares::show_made(context, &context.send(Missing::Refuse, request).await?)
+        }
         ViewsCommand::Answers { id, page } => {
             list(context, Request::get(&["views", &id, "answers"]), page, ANSWERS).await
         }
     }
+}
+
+/// The status map of an entity as rows of one table.
+async fn status(context: &CommandContext, id: &str) -> Result<()> {
+    let map = context.send(Missing::Refuse, Request::get(&["entities", id, "status-map"])).await?;
+    if context.out.is_json() {
+        return context.out.value(&map);
+    }
+    let mut rows = Vec::new();
+    for (of, each) in [("field", &map["by_field"]), ("block", &map["by_block"])] {
+        let each = each.as_object().into_iter().flatten();
+        rows.extend(each.map(|(name, status)| json!({ "of": of, "name": name, "status": status })));
+    }
+    context.out.list(&rows, STATUS)
 }
 
 async fn list(context: &CommandContext, request: Request, page: PageArgs, columns: &[Column]) -> Result<()> {

@@ -14,6 +14,7 @@ pub mod memory;
 mod purge;
 mod safety;
 mod sessions;
+mod shares;
 mod store;
 mod tasks;
 mod tenants;
@@ -152,6 +153,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Feedback(command) => feedback::run(&context, command).await,
         Command::Lessons(command) => lessons::run(&context, command).await,
         Command::Keys(command) => keys::run(&context, command).await,
+        Command::Shares(command) => shares::run(&context, command).await,
         Command::Users(command) => users::run(&context, command).await,
         Command::Tenants(command) => tenants::run(&context, command).await,
         Command::Audit(wish) => audit::run(&context, wish).await,

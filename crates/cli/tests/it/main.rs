@@ -18,6 +18,7 @@ mod print;
 mod serve;
 mod server_file;
 mod sessions;
+mod shares;
 mod tasks;
 mod whole;
 mod worker;

@@ -14,7 +14,8 @@ use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_te
 use crate::limits;
 use crate::memory::{Memory, Owner, profile_id, reconcile};
 use crate::people::{
-    Audit, Identity, KEY_PREFIX, Key, RefusedCredentials, SecretHash, Share, Tenant, User, check_platform,
+    Audit, Identity, KEY_PREFIX, Key, RefusedCredentials, SecretHash, Share, ShareCursor, ShareListQuery,
+    Tenant, User, check_platform,
 };
 use crate::session::SourceKind;
 use crate::session::query::Page;
@@ -347,6 +348,21 @@ impl Engine {
                 Ok(NewShare { share, token: None })
             }
         }
+    }
+
+    /// The share links that the caller may see, newest first. None of them shows its token.
+    pub async fn shares(
+        &self,
+        actor: &Actor,
+        session: Option<SessionId>,
+        view: Option<String>,
+        after: Option<ShareCursor>,
+        limit: usize,
+    ) -> Result<Page<Share, ShareCursor>> {
+        access::check_general(actor, Verb::Share)?;
+        check_limit(limit)?;
+        let query = ShareListQuery { session, view, by: ActingUser::of(actor), after, limit };
+        self.sessions.shares(&actor.tenant, query).await
     }
 
     /// Revokes a share link; open streams through it end within five seconds.

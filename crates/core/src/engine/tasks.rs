@@ -1,5 +1,7 @@
 //! Commands on tasks: starting one, reading its progress, and the sessions of an entity.
 
+use std::collections::HashMap;
+
 use futures_util::future::try_join;
 use smallvec::smallvec;
 use uuid::Uuid;
@@ -14,11 +16,14 @@ use crate::event::{Event, EventQuery};
 use crate::ids::{SessionId, TenantId};
 use crate::json::Json;
 use crate::limits;
+use crate::response::ResponseRow;
+use crate::session::block::{SessionBlock, TaskStatusMap, block_of, build_task_status_map};
 use crate::session::query::{ListCursor, Page, SessionQuery, TypeFilter};
-use crate::session::{Session, Status};
+use crate::session::{Session, SessionType, Status};
 use crate::store::{Change, ChangePart, Guard, IdemKey, KeyNote, NewSession, PartTarget, Record, Write};
 use crate::work::milestone::Milestone;
 use crate::work::queueing::{QueueCause, check_may_queue};
+use crate::work::run::Run;
 use crate::work::trigger::{self, RunOrder, RunStart};
 use crate::work::write_grant::{self, WriteGrant};
 
@@ -218,6 +223,45 @@ impl Engine {
             items.push(EntitySession { session, task, duration_ms, child_count });
         }
         Ok(Page { items, next: page.next })
+    }
+
+    /// The status of each field and each block of an entity, by the newest of its sessions that works on it. Sessions in
+    /// which a person notes what they look at do not count. The store is read a fixed number of times.
+    pub async fn entity_status_map(&self, actor: &Actor, entity_id: &str) -> Result<TaskStatusMap> {
+        let entity: StoredDefinition<Entity> = self.definition(actor, entity_id).await?;
+        let query = SessionQuery {
+            entity_id: Some(entity.id.to_string()),
+            inactive: Some(false),
+            ..SessionQuery::of(TypeFilter::All, limits::STATUS_MAP_SESSIONS_MAX)
+        };
+        let mut sessions = self.sessions(actor, query).await?.items;
+        sessions.retain(|session| !session.head.is_bridge);
+        let is_response = |session: &&Session| session.head.session_type == SessionType::Response;
+        let responses: Vec<SessionId> =
+            sessions.iter().filter(is_response).map(|session| session.id.clone()).collect();
+        let rows = match responses.is_empty() {
+            true => Vec::new(),
+            false => self.sessions.response_rows(&actor.tenant, &responses).await?,
+        };
+        let of_contract =
+            |session: &Session| Some((session.id.to_string(), Run::of(session).output?.entity_fields()));
+        let of_form = |row: ResponseRow| {
+            (row.session.to_string(), row.form.response.fields.into_values().collect::<Vec<_>>())
+        };
+        let fields: HashMap<String, Vec<String>> =
+            sessions.iter().filter_map(of_contract).chain(rows.into_iter().map(of_form)).collect();
+        let blocks: Vec<Option<String>> =
+            sessions.iter().map(|session| block_of(&session.details.metadata)).collect();
+        let newest_first: Vec<SessionBlock<'_>> = sessions
+            .iter()
+            .zip(&blocks)
+            .map(|(session, block)| SessionBlock {
+                session_id: session.id.as_str(),
+                block_id: block.as_deref(),
+                status: session.head.status,
+            })
+            .collect();
+        Ok(build_task_status_map(&newest_first, Some(&fields)))
     }
 }
 

@@ -222,35 +222,57 @@ impl Engine {
             .audited(audit(actor, "view.publish", id)))
     }
 
-    /// Makes a personal link: it opens one published view as one user, who answers it in a browser without signing in.
-    /// Only owners make one.
+    /// Makes a link that opens one view in a browser without signing in. With a user it is personal: that user answers
+    /// the view, and only owners make such a link. Without one it lets strangers respond to a view that takes responses,
+    /// and owners and the view's maker make it.
     pub async fn share_view(
         &self,
         actor: &Actor,
         id: &str,
-        user: &UserId,
+        user: Option<&UserId>,
         expires_in: Duration,
         key: Option<IdemKey>,
     ) -> Result<NewShare> {
-        access::check_general(actor, Verb::Administer)?;
+        access::check_general(actor, if user.is_some() { Verb::Administer } else { Verb::Configure })?;
         check_share_life(expires_in)?;
         let view = self.found_view(actor, id).await?;
-        let session = view.value.session_id.clone().ok_or_else(|| {
-            Error::invalid("id", "this view is not published: nobody could answer it through a link")
-        })?;
-        let found = self.tenant.user(&actor.tenant, user).await?;
-        if !found.is_some_and(|found| found.is_active() && found.role != Role::Guest) {
-            return Err(Error::invalid("user_id", "must be an active owner or member of this tenant"));
+        match user {
+            Some(user) => {
+                if !view.value.takes_answers() {
+                    return Err(Error::invalid(
+                        "id",
+                        "this view is not published: nobody could answer it through a link",
+                    ));
+                }
+                let found = self.tenant.user(&actor.tenant, user).await?;
+                if !found.is_some_and(|found| found.is_active() && found.role != Role::Guest) {
+                    return Err(Error::invalid(
+                        "user_id",
+                        "must be an active owner or member of this tenant",
+                    ));
+                }
+            }
+            None => {
+                if actor.role != Role::Owner && (view.created_by.is_none() || view.created_by != actor.user) {
+                    return Err(Error::denied("only an owner, or who made it, shares this view"));
+                }
+                if view.value.response.is_none() {
+                    return Err(Error::invalid(
+                        "id",
+                        "this view takes no responses; the run that publishes a view makes its link",
+                    ));
+                }
+            }
         }
         let now = self.tenant.now().await?;
         let drawn = self.ids.ordered();
         let share = Share {
             id: drawn.to_string(),
             tenant: actor.tenant.clone(),
-            session: Some(SessionId::stored(session)),
+            session: view.value.session_id.as_deref().map(SessionId::stored),
             access: ShareAccess::Submit,
             view: Some(view.id.to_string()),
-            user: Some(user.clone()),
+            user: user.cloned(),
             created_by: actor.user.clone(),
             created_at: now,
             expires_at: now.plus(expires_in),

@@ -6,7 +6,7 @@ mod store;
 use std::fmt;
 use std::ops::AddAssign;
 
-use crate::access::{Role, ShareAccess, effective_role};
+use crate::access::{ActingUser, Role, ShareAccess, effective_role};
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
 use crate::time::Timestamp;
@@ -122,8 +122,47 @@ pub struct Share {
 }
 
 impl Share {
+    /// Its place in a list.
+    pub fn cursor(&self) -> ShareCursor {
+        ShareCursor { created_at: self.created_at, id: self.id.clone() }
+    }
+
     pub fn is_valid(&self, now: Timestamp) -> bool {
         !self.tenant_suspended && self.revoked_at.is_none() && self.expires_at > now
+    }
+}
+
+/// Which share links are listed, newest first.
+#[derive(Clone, Debug)]
+pub struct ShareListQuery {
+    /// Only those that were made for this session.
+    pub session: Option<SessionId>,
+    /// Only those that open this view.
+    pub view: Option<String>,
+    /// Owners see all. A user sees those that the user made, those of sessions that the user holds, and the links to
+    /// a view alone that the user has made.
+    pub by: ActingUser,
+    pub after: Option<ShareCursor>,
+    pub limit: usize,
+}
+
+/// The last share link of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareCursor {
+    pub created_at: Timestamp,
+    pub id: String,
+}
+
+impl ShareCursor {
+    pub fn parse(text: &str) -> Option<Self> {
+        let (micros, id) = text.split_once('.')?;
+        Some(Self { created_at: Timestamp::from_micros(micros.parse().ok()?), id: id.to_owned() })
+    }
+}
+
+impl fmt::Display for ShareCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.created_at.as_micros(), self.id)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::access::ActingUser;
 use crate::ids::{TenantId, UserId};
-use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use crate::people::{
+    Audit, FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, Tenant, User,
+};
 use crate::quota::UseByHolder;
 use crate::session::query::Page;
 use crate::store::{AuditLine, StoreFuture};
@@ -19,6 +21,12 @@ pub trait ShareStore {
         id: &'a str,
         by: &'a ActingUser,
     ) -> StoreFuture<'a, Option<Share>>;
+    /// A page of share links. Those of an incognito session are listed only where the query names the session.
+    fn shares<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ShareListQuery,
+    ) -> StoreFuture<'a, Page<Share, ShareCursor>>;
 }
 
 /// API keys.

@@ -1,6 +1,6 @@
 //! What responses ask of a database.
 
-use super::{RespondentHistory, StoredResponse};
+use super::{RespondentHistory, ResponseRow, StoredResponse};
 use crate::ids::{SessionId, TenantId};
 use crate::session::query::Page;
 use crate::store::StoreFuture;
@@ -13,6 +13,13 @@ pub trait ResponseStore {
         tenant: &'a TenantId,
         id: &'a SessionId,
     ) -> StoreFuture<'a, Option<StoredResponse>>;
+
+    /// The rows of those of these sessions that are responses, in any order. Those of incognito sessions do not exist.
+    fn response_rows<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        sessions: &'a [SessionId],
+    ) -> StoreFuture<'a, Vec<ResponseRow>>;
 
     /// What a respondent has answered to a view before.
     fn respondent_history<'a>(

@@ -1,9 +1,10 @@
 //! Five block statuses for clients that show fields and blocks, and the map from a page's sessions to the status of
 //! each of its fields.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Status;
+use crate::json::Json;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockStatus {
@@ -47,8 +48,21 @@ pub struct SessionBlock<'a> {
 /// State by field name and by block. The default is the empty map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskStatusMap {
-    pub by_field: HashMap<String, BlockStatus>,
-    pub by_block: HashMap<String, BlockStatus>,
+    pub by_field: BTreeMap<String, BlockStatus>,
+    pub by_block: BTreeMap<String, BlockStatus>,
+}
+
+/// The key of a session's metadata that names the block of a page which the session works on.
+const BLOCK_ID: &str = "block_id";
+
+/// The block that a session works on, by its metadata.
+pub fn block_of(metadata: &Json) -> Option<String> {
+    // Most sessions have none: a text search spares parsing them.
+    if !metadata.as_str().contains(BLOCK_ID) {
+        return None;
+    }
+    let named = metadata.fields().into_iter().find(|(key, _)| key == BLOCK_ID)?;
+    named.1.read().ok()
 }
 
 /// The newest session that touches a field or block decides its state.
@@ -108,5 +122,14 @@ mod tests {
         assert_eq!(map.by_field["name"], BlockStatus::Failed);
         assert_eq!(map.by_block["b"], BlockStatus::InProgress);
         assert_eq!(build_task_status_map(&[], None), TaskStatusMap::default());
+    }
+
+    #[test]
+    fn a_block_is_named_by_text_in_the_metadata() {
+        let block = |metadata: &str| block_of(&Json::stored(metadata));
+        assert_eq!(block(r#"{"a":1,"block_id":"b"}"#).as_deref(), Some("b"));
+        for none in [r#"{}"#, r#"{"block_id":1}"#, r#"{"a":{"block_id":"b"}}"#, r#"{"my_block_id":"b"}"#] {
+            assert_eq!(block(none), None, "{none}");
+        }
     }
 }

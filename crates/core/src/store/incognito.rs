@@ -33,8 +33,8 @@ use crate::ids::{Incarnation, SessionId, TenantId, UserId};
 use crate::live;
 use crate::memory::vector::Vector;
 use crate::memory::{self, Memory, Owner};
-use crate::people::{Audit, SecretHash, Share};
-use crate::response::{RespondentHistory, ResponseQuery, StoredResponse};
+use crate::people::{Audit, SecretHash, Share, ShareCursor, ShareListQuery};
+use crate::response::{RespondentHistory, ResponseQuery, ResponseRow, StoredResponse};
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
 use crate::talk::Talk;
@@ -342,6 +342,14 @@ impl ResponseStore for IncognitoRouter {
         self.of(tenant, id).response(tenant, id)
     }
 
+    fn response_rows<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        sessions: &'a [SessionId],
+    ) -> StoreFuture<'a, Vec<ResponseRow>> {
+        self.durable.response_rows(tenant, sessions)
+    }
+
     // No view opens an incognito session, so what is found by view is durable.
     fn respondent_history<'a>(
         &'a self,
@@ -485,6 +493,17 @@ impl ShareStore for IncognitoRouter {
             Some(private) => {
                 Box::pin(either(self.durable.share(tenant, id, by), private.share(tenant, id, by)))
             }
+        }
+    }
+
+    fn shares<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ShareListQuery,
+    ) -> StoreFuture<'a, Page<Share, ShareCursor>> {
+        match &query.session {
+            Some(session) => self.of(tenant, session).shares(tenant, query),
+            None => self.durable.shares(tenant, query),
         }
     }
 }

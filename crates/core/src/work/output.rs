@@ -99,6 +99,21 @@ impl OutputContract {
         self.schema.as_ref().map_or(Ok(()), |schema| json_schema::check("output.schema", schema))
     }
 
+    /// The fields of an entity that the contract names: the mapped ones, or else those that its schema describes.
+    pub fn entity_fields(&self) -> Vec<String> {
+        match (&self.fields, &self.schema) {
+            (Some(FieldMap::Names(names)), _) => names.clone(),
+            (Some(FieldMap::Paths(paths)), _) => paths.keys().cloned().collect(),
+            (None, Some(schema)) if self.kind == OutputType::Entity => {
+                let properties = schema.fields().into_iter().find(|(key, _)| key == "properties");
+                properties
+                    .map(|(_, each)| each.fields().into_iter().map(|(name, _)| name).collect())
+                    .unwrap_or_default()
+            }
+            (None, _) => Vec::new(),
+        }
+    }
+
     /// What is wrong with a result, in sentences for its worker. Empty: it fits.
     pub fn complaints(&self, result: Option<&Json>, text: Option<&str>) -> Vec<String> {
         if self.kind == OutputType::None {

@@ -125,6 +125,8 @@ async fn what_a_request_names_is_taken_at_its_bound_and_refused_one_past_it(stor
     }
     for (path, most, field) in [
         ("/api/audit?cursor=", api_limits::ROW_CURSOR_CHARS_MAX, "cursor"),
+        // A time, a point and an id.
+        ("/api/shares?cursor=0.", api_limits::SHARE_CURSOR_CHARS_MAX - "0.".len(), "cursor"),
         ("/api/stream?cursor=", api_limits::HINT_CURSOR_CHARS_MAX, "cursor"),
         ("/api/lessons?tags=", api_limits::TAG_FILTER_CHARS_MAX, "tags"),
     ] {

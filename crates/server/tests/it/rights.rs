@@ -283,8 +283,8 @@ impl<'a> Scene<'a> {
         for path in [
             "/api/sessions", "/api/sessions/room", "/api/sessions/room/events?limit=1000", "/api/tasks",
             "/api/agents", "/api/entities", "/api/criteria-sets", "/api/views", "/api/approvals",
-            "/api/users", "/api/keys", "/api/lessons", "/api/feedback/sessions", "/api/feedback/stats",
-            "/api/bundle", "/api/threads/room/session-status",
+            "/api/users", "/api/keys", "/api/shares", "/api/lessons", "/api/feedback/sessions",
+            "/api/feedback/stats", "/api/bundle", "/api/threads/room/session-status",
         ] {
             seen.push(format!("{path} {}", self.owner.get(path).await.text));
         }

@@ -1,4 +1,4 @@
-//! /api/sessions/{id}/share and /api/shares/{id}
+//! /api/sessions/{id}/share and /api/shares
 
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ on_every_store!(
     a_revoked_link_ends_its_streams_within_five_seconds,
     an_expired_link_opens_nothing,
     links_are_counted_on_their_own,
+    links_are_listed_without_their_tokens,
 );
 
 async fn shared(owner: &Caller<'_>, access: &str) -> (String, Value) {
@@ -121,6 +122,43 @@ async fn an_expired_link_opens_nothing(store_kind: StoreKind) {
         let wish = json!({"access": "read", "expires_in": expires_in});
         owner.post(&format!("/api/sessions/{id}/share"), wish).await.refused(422, "invalid");
     }
+}
+
+async fn links_are_listed_without_their_tokens(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "olga").await;
+    let (first, of_first) = shared(&owner, "read").await;
+    let (second, of_second) = shared(&owner, "submit").await;
+    owner.delete(&format!("/api/shares/{}", of_first["id"].as_str().unwrap())).await.expect(204);
+    let all = owner.get("/api/shares").await.expect(200);
+    for share in [&of_first, &of_second] {
+        assert!(!all.text.contains(share["token"].as_str().unwrap()), "{}", all.text);
+    }
+    let items = all.body["items"].as_array().unwrap();
+    assert_eq!((items.len(), &all.body["next_cursor"]), (2, &json!(null)));
+    let mut newest = items[0].clone();
+    let at = newest.as_object_mut().unwrap().remove("created_at").unwrap();
+    assert!(at.is_string());
+    assert_eq!(
+        newest,
+        json!({"id": of_second["id"], "session_id": second, "view_id": null, "access": "submit",
+        "created_by": "olga", "expires_at": of_second["expires_at"], "revoked_at": null})
+    );
+    assert!(items[1]["session_id"] == first.as_str() && items[1]["revoked_at"].is_string());
+    let page = owner.get("/api/shares?limit=1").await.expect(200).body;
+    let next =
+        owner.get(&format!("/api/shares?limit=1&cursor={}", page["next_cursor"].as_str().unwrap())).await;
+    assert_eq!((&page["items"][0], &next.expect(200).body["items"][0]), (&items[0], &items[1]));
+    let of_one = owner.get(&format!("/api/shares?session_id={first}")).await.expect(200).body;
+    assert_eq!(of_one["items"], json!([items[1]]));
+    assert_eq!(owner.get("/api/shares?view_id=nothing").await.expect(200).body["items"], json!([]));
+    for bad in ["cursor=x", "cursor=x.y", "limit=0", "token=x"] {
+        owner.get(&format!("/api/shares?{bad}")).await.refused(422, "invalid");
+    }
+    let member = server.key(Role::Member, "max").await;
+    assert_eq!(member.get("/api/shares").await.expect(200).body["items"], json!([]));
+    let link = server.anyone().with("x-share-token", of_second["token"].as_str().unwrap());
+    link.get("/api/shares").await.refused(403, "denied");
 }
 
 async fn links_are_counted_on_their_own(store_kind: StoreKind) {

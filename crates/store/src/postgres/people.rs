@@ -2,14 +2,14 @@
 
 use sederunt_core::access::{ActingUser, Role, ShareAccess};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
-use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, User};
+use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, User};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{AuditLine, AuditStore, KeyStore, ShareStore, StoreFuture, UserStore};
 use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Context, Scope, int, within};
+use super::tx::{Context, Param, Scope, int, within};
 use super::{PostgresStore, read};
 
 const KEY: &str = "k.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, k.revoked_at";
@@ -74,6 +74,49 @@ impl ShareStore for PostgresStore {
             rows.first().map(|row| share_of(&mut Columns::of(row), tenant)).transpose()
         })
     }
+
+    fn shares<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ShareListQuery,
+    ) -> StoreFuture<'a, Page<Share, ShareCursor>> {
+        read(shares(&self.context, tenant, query))
+    }
+}
+
+/// Which of the links the acting user may see is for the policy on the table to say.
+async fn shares(
+    context: &Context,
+    tenant: &TenantId,
+    query: ShareListQuery,
+) -> Result<Page<Share, ShareCursor>> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(Page::default()) };
+    let (before, id) =
+        query.after.as_ref().map_or((i64::MAX, ""), |after| (after.created_at.as_micros(), &after.id));
+    let one_more = int(query.limit as u64).saturating_add(1);
+    let mut params: Vec<Param<'_>> = vec![&tk, &before, &id, &one_more];
+    let mut sql = format!(
+        "SELECT {SHARE} FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.tk = $1 AND (s.created_at, s.id) < ($2, $3)"
+    );
+    let session = query.session.as_ref().map(SessionId::as_str);
+    if session.is_some() {
+        params.push(&session);
+        sql.push_str(&format!(
+            " AND s.sk = (SELECT sk FROM sessions WHERE tk = $1 AND id = ${})",
+            params.len()
+        ));
+    }
+    if query.view.is_some() {
+        params.push(&query.view);
+        sql.push_str(&format!(" AND s.view_id = ${}", params.len()));
+    }
+    sql.push_str(" ORDER BY s.created_at DESC, s.id DESC LIMIT $4");
+    let rows = context.read(Scope::TenantAs(tk, &query.by), &sql, &params).await?;
+    let of_page = rows.iter().take(query.limit);
+    let items: Vec<Share> =
+        of_page.map(|row| share_of(&mut Columns::of(row), tenant)).collect::<Result<_>>()?;
+    let next = items.last().filter(|_| rows.len() > query.limit).map(Share::cursor);
+    Ok(Page { items, next })
 }
 
 impl KeyStore for PostgresStore {

@@ -35,6 +35,28 @@ impl ResponseStore for PostgresStore {
         })
     }
 
+    fn response_rows<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        sessions: &'a [SessionId],
+    ) -> StoreFuture<'a, Vec<ResponseRow>> {
+        read(async move {
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Vec::new()) };
+            let ids: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
+            let sql = format!(
+                "SELECT s.id{ROW} FROM unnest($2::text[]) AS k (id) JOIN sessions s ON s.tk = $1 AND s.id = k.id
+                 JOIN responses r ON r.tk = s.tk AND r.sk = s.sk"
+            );
+            let rows = self.context.read(Scope::Tenant(tk), &sql, &[&tk, &ids]).await?;
+            let row = |row| {
+                let mut columns = Columns::of(row);
+                let session = SessionId::stored(columns.take::<&str>()?);
+                row_of(&mut columns, session)
+            };
+            rows.iter().map(row).collect()
+        })
+    }
+
     fn respondent_history<'a>(
         &'a self,
         tenant: &'a TenantId,

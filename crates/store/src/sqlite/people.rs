@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
 use sederunt_core::access::{ActingUser, Role, ShareAccess};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
-use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, User};
+use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, User};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{AuditLine, AuditStore, KeyStore, ShareStore, StoreFuture, UserStore};
 
@@ -39,6 +39,15 @@ impl ShareStore for SqliteStore {
                 .optional()
         })
         .boxed()
+    }
+
+    fn shares<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ShareListQuery,
+    ) -> StoreFuture<'a, Page<Share, ShareCursor>> {
+        let tenant = tenant.clone();
+        self.read_pooled(move |db| shares(db, &tenant, &query)).boxed()
     }
 }
 
@@ -139,6 +148,45 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
 
 const SHARES: &str = "SELECT s.id, t.id, h.id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, \
      t.suspended, s.view_id, s.user_id FROM shares s JOIN tenants t ON t.tk = s.tk LEFT JOIN session_heads h ON h.sk = s.sk";
+
+/// Whether a user made a share link, holds its session, or made the view that it opens alone.
+const SHARES_OF_USER: &str = "(s.created_by = ?6 OR h.holder = ?6 OR s.sk IS NULL AND EXISTS (SELECT 1 FROM docs d \
+     WHERE d.tk = s.tk AND d.kind = 'view' AND d.id = s.view_id AND d.created_by = ?6))";
+
+fn shares(
+    db: &Connection,
+    tenant: &TenantId,
+    query: &ShareListQuery,
+) -> rusqlite::Result<Page<Share, ShareCursor>> {
+    let user = match &query.by {
+        ActingUser::Nobody => return Ok(Page::default()),
+        ActingUser::Owner => None,
+        ActingUser::User(user) => Some(user.as_str()),
+    };
+    let mut sql = format!("{SHARES} WHERE t.id = ?1 AND (s.created_at, s.id) < (?2, ?3)");
+    if query.session.is_some() {
+        sql.push_str(" AND s.sk = (SELECT sk FROM session_heads WHERE tk = t.tk AND id = ?4)");
+    }
+    if query.view.is_some() {
+        sql.push_str(" AND s.view_id = ?5");
+    }
+    if user.is_some() {
+        sql.push_str(&format!(" AND {SHARES_OF_USER}"));
+    }
+    sql.push_str(" ORDER BY s.created_at DESC, s.id DESC LIMIT ?7");
+    let (before, id) =
+        query.after.as_ref().map_or((i64::MAX, ""), |after| (after.created_at.as_micros(), &after.id));
+    let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
+    let session = query.session.as_ref().map(SessionId::as_str);
+    let mut items: Vec<Share> = db
+        .prepare_cached(&sql)?
+        .query_map(params![tenant.as_str(), before, id, session, query.view, user, one_more], read_share)?
+        .collect::<rusqlite::Result<_>>()?;
+    let more = items.len() > query.limit;
+    items.truncate(query.limit);
+    let next = items.last().filter(|_| more).map(Share::cursor);
+    Ok(Page { items, next })
+}
 
 fn read_share(row: &Row<'_>) -> rusqlite::Result<Share> {
     let access = row.get_ref(3)?.as_str()?;

@@ -35,6 +35,23 @@ impl ResponseStore for SqliteStore {
         .boxed()
     }
 
+    fn response_rows<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        sessions: &'a [SessionId],
+    ) -> StoreFuture<'a, Vec<ResponseRow>> {
+        let sessions = sessions.to_vec();
+        self.read_tenant(tenant, move |db, tk| {
+            let mut by_id = db.prepare_cached(&format!("{ROW} WHERE h.tk = ?1 AND h.id = ?2"))?;
+            let mut rows = Vec::new();
+            for session in &sessions {
+                rows.extend(by_id.query_row(params![tk, session.as_str()], read).optional()?);
+            }
+            Ok(rows)
+        })
+        .boxed()
+    }
+
     fn respondent_history<'a>(
         &'a self,
         tenant: &'a TenantId,

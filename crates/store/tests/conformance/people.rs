@@ -1,8 +1,10 @@
 //! People: users and their identities, keys, share links, and the trail of administration.
 
+use std::time::Duration;
+
 use sederunt_core::access::{ActingUser, ShareAccess};
-use sederunt_core::definitions::DefinitionKind;
-use sederunt_core::people::{Audit, Identity, Key, SecretHash, Share, User};
+use sederunt_core::definitions::{DefinitionDoc, DefinitionKind};
+use sederunt_core::people::{Audit, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, User};
 use sederunt_core::store::{Change, CommitResult, Record, Refusal, Update};
 use sederunt_core::{Role, Timestamp};
 
@@ -22,6 +24,7 @@ on_each_store! {
     a_key_shows_what_its_use_depends_on,
     a_share_link_is_found_by_its_hash_until_its_session_goes,
     a_link_to_a_view_alone_is_found_until_its_view_goes,
+    share_links_are_listed_newest_first_to_those_who_may_see_them,
     a_suspended_tenant_shows_in_its_share_links,
     the_audit_trail_is_newest_first,
 }
@@ -416,6 +419,80 @@ async fn a_link_to_a_view_alone_is_found_until_its_view_goes(store: &TestStore) 
     store.delete("s").await;
     assert_eq!(store.share_by_hash(of_session).await.unwrap(), None);
     assert!(store.share_by_hash(of_another).await.unwrap().is_some());
+}
+
+async fn share_links_are_listed_newest_first_to_those_who_may_see_them(store: &TestStore) {
+    let now = store.now().await.unwrap();
+    let held = |name: &str, holder: &str| {
+        let holder = Some(user(holder));
+        a_session(name, move |new| new.head.holder = holder)
+    };
+    store.create(held("of ann", "ann")).await;
+    store.create(held("of bob", "bob")).await;
+    store.put(DefinitionDoc { created_by: Some(user("cid")), ..a_doc(DefinitionKind::View, "form") }).await;
+    let share = |name: &str, session: &str, by: Option<&str>, minute: u64| Share {
+        view: None,
+        user: None,
+        created_by: by.map(user),
+        created_at: now.plus(Duration::from_secs(60 * minute)),
+        ..a_share(store, name, session, now.plus(DAY))
+    };
+    let links = [
+        share("b", "of ann", Some("bob"), 1),
+        // Of one moment: the id decides.
+        share("d", "of bob", Some("bob"), 2),
+        share("c", "of bob", None, 2),
+        Share { session: None, view: Some("form".into()), ..share("e", "", Some("ann"), 3) },
+        // The link of a published view belongs to its session, also where the view's maker is another user.
+        Share { view: Some("form".into()), ..share("a", "of ann", None, 4) },
+    ];
+    for share in &links {
+        store.record(Record::AddShare { share: share.clone(), hash: SecretHash::of(&share.id) }).await;
+    }
+    store.record(Record::RevokeShare { id: "d".into(), by: ActingUser::Owner }).await;
+    let query = |by: ActingUser| ShareListQuery { session: None, view: None, by, after: None, limit: 10 };
+    let named = |name: &str| ActingUser::User(user(name));
+    let of_bob = Some(id("of bob"));
+    let view = Some("form".to_owned());
+    for (asked, ids) in [
+        (query(ActingUser::Owner), "a e d c b"),
+        (query(named("ann")), "a e b"),
+        (query(named("bob")), "d c b"),
+        (query(named("cid")), "e"),
+        (query(named("eve")), ""),
+        (query(ActingUser::Nobody), ""),
+        (ShareListQuery { session: of_bob.clone(), ..query(ActingUser::Owner) }, "d c"),
+        (ShareListQuery { session: of_bob.clone(), ..query(named("ann")) }, ""),
+        (ShareListQuery { session: Some(id("nothing")), ..query(ActingUser::Owner) }, ""),
+        (ShareListQuery { view: view.clone(), ..query(ActingUser::Owner) }, "a e"),
+        (ShareListQuery { view: view.clone(), ..query(named("cid")) }, "e"),
+        (ShareListQuery { view, session: of_bob, ..query(ActingUser::Owner) }, ""),
+    ] {
+        let page = store.shares(&store.tenant, asked.clone()).await.unwrap();
+        let found: Vec<&str> = page.items.iter().map(|share| share.id.as_str()).collect();
+        assert_eq!((found.join(" ").as_str(), &page.next), (ids, &None), "{asked:?}");
+    }
+    let (mut paged, mut after) = (Vec::new(), None);
+    loop {
+        let page = store
+            .shares(&store.tenant, ShareListQuery { after, limit: 2, ..query(ActingUser::Owner) })
+            .await
+            .unwrap();
+        assert!(page.items.len() <= 2);
+        paged.extend(page.items);
+        match page.next {
+            Some(next) => after = ShareCursor::parse(&next.to_string()),
+            None => break,
+        }
+    }
+    let ids: Vec<&str> = paged.iter().map(|share| share.id.as_str()).collect();
+    assert_eq!(ids, ["a", "e", "d", "c", "b"], "pages neither repeat nor skip a link");
+    assert!(paged[2].revoked_at.is_some());
+    for (found, given) in [(&paged[0], &links[4]), (&paged[1], &links[3]), (&paged[4], &links[0])] {
+        assert_eq!(found, given);
+    }
+    let other = store.tenant_named("other").await;
+    assert!(other.shares(&other.tenant, query(ActingUser::Owner)).await.unwrap().items.is_empty());
 }
 
 async fn a_suspended_tenant_shows_in_its_share_links(store: &TestStore) {

@@ -16,6 +16,7 @@ use crate::stores::TestStore;
 
 on_each_store! {
     a_response_reads_back_with_its_session_and_its_newest_promotion,
+    the_rows_of_many_responses_are_read_at_once,
     a_respondent_has_one_open_response_to_a_view,
     a_submitted_response_stands_where_each_respondent_submits_one,
     of_many_who_open_at_once_one_wins,
@@ -108,6 +109,24 @@ async fn a_response_reads_back_with_its_session_and_its_newest_promotion(store: 
     store.create(a_draft("plain")).await;
     assert_eq!(store.found_response("plain").await, None, "a session without a form is no response");
     assert_eq!(store.found_response("none").await, None);
+}
+
+async fn the_rows_of_many_responses_are_read_at_once(store: &TestStore) {
+    let given: Vec<ResponseRow> =
+        ["a", "b", "c"].map(|name| a_response(name, "v", name, 1)).into_iter().collect();
+    let mut expected = Vec::new();
+    for row in given {
+        let saved_at = store.opened(row.clone()).await;
+        expected.push(ResponseRow { saved_at, ..row });
+    }
+    store.create(a_draft("plain")).await;
+    let asked = ["c", "plain", "none", "a", "b"].map(id);
+    let mut rows = store.response_rows(&store.tenant, &asked).await.unwrap();
+    rows.sort_by(|one, other| one.session.as_str().cmp(other.session.as_str()));
+    assert_eq!(rows, expected);
+    assert_eq!(store.response_rows(&store.tenant, &[]).await.unwrap(), []);
+    let other = store.tenant_named("other").await;
+    assert_eq!(other.response_rows(&other.tenant, &asked).await.unwrap(), []);
 }
 
 async fn a_respondent_has_one_open_response_to_a_view(store: &TestStore) {

@@ -20,6 +20,8 @@ mod queueing;
 mod quotas;
 mod repeats;
 mod rights;
+mod shares;
+mod status_map;
 mod streams;
 mod sweeping;
 mod tasks;

@@ -6,7 +6,7 @@ use http::StatusCode;
 use sederunt_api::wire::definitions::{
     DefinitionAnswer, DefinitionPage, EntitiesQuery, Entity, EntityList, FacetQuery, NewEntity, PatchEntity,
 };
-use sederunt_api::wire::task::{EntitySessionList, EntitySessionsQuery};
+use sederunt_api::wire::task::{EntitySessionList, EntitySessionsQuery, StatusMap};
 use sederunt_core::definitions::{self, read};
 
 use crate::http::App;
@@ -79,6 +79,25 @@ pub async fn patch(
 ) -> Result<Json<DefinitionAnswer<definitions::Entity>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
     Ok(Json(changed.into()))
+}
+
+/// Read the status of an entity's fields and blocks
+///
+/// Each field and each block has the status of the newest session that works on it, among the newest 100 about the entity
+/// that the caller may see. A session works on the fields of its run's contract or of its form, and on the block that its
+/// metadata names as `block_id`.
+#[utoipa::path(
+    get, path = "/api/entities/{id}/status-map", operation_id = "entity_status_map", tag = "library",
+    params(("id" = String, Path, description = "The entity")),
+    responses((status = 200, description = "The status by field and by block", body = StatusMap))
+)]
+pub async fn status_map(
+    State(app): State<App>,
+    caller: Caller,
+    PathName(id): PathName<String>,
+    Params(()): Params<()>,
+) -> Result<Json<StatusMap>> {
+    Ok(Json(app.engine.entity_status_map(&caller.actor, &id).await?.into()))
 }
 
 /// List the sessions that were about an entity

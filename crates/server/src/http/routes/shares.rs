@@ -1,11 +1,11 @@
-//! Share links: each opens one session to anyone who has the link.
+//! Share links: each opens one session or one view to anyone who has the link.
 
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_api::wire::people::{Share, ShareRequest};
+use sederunt_api::wire::people::{Share, ShareList, ShareRequest, SharesQuery};
 use sederunt_core::SessionId;
 
 use crate::http::App;
@@ -32,6 +32,23 @@ pub async fn create(
     let life = Duration::from_secs(input.body.expires_in);
     let made = app.engine.share(&caller.actor, &id, input.body.access.into(), life, input.key).await?;
     Ok((StatusCode::CREATED, Json(Share::of(made, &app.about.base_url))))
+}
+
+/// List share links
+///
+/// Owners see all links of the tenant, members those that they made, those of sessions that they hold, and the links to
+/// views that they made. Links of an incognito session are listed only with `session_id`. No link shows its token.
+#[utoipa::path(
+    get, path = "/api/shares", operation_id = "list_shares", tag = "sessions", params(SharesQuery),
+    responses((status = 200, description = "A page, newest first", body = ShareList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(asked): Params<SharesQuery>,
+) -> Result<Json<ShareList>> {
+    let SharesQuery { session_id, view_id, limit, after } = asked;
+    Ok(Json(app.engine.shares(&caller.actor, session_id, view_id, after, limit).await?.into()))
 }
 
 /// Revoke a share link

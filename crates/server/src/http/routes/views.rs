@@ -8,7 +8,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::{Extension, Json};
 use http::{HeaderMap, StatusCode, header};
 use sederunt_api::wire::definitions::{DefinitionsQuery, FacetQuery, NewView, PatchView, View, ViewList};
-use sederunt_api::wire::people::{PersonalLink, PersonalLinkRequest};
+use sederunt_api::wire::people::{ViewLink, ViewLinkRequest};
 use sederunt_api::wire::session::ShareQuery;
 use sederunt_api::wire::view::{
     Accepted, AnswerList, AnswersQuery, AskedView, Lead, Submit, ViewView, WholeView, WholeViewPage,
@@ -56,25 +56,28 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// Make a personal link
+/// Make a link to a view
 ///
-/// For owners. The link lets one member answer this published view in a browser without signing in, and opens nothing
-/// else. It ends when it expires, when it is revoked (`DELETE /api/shares/{id}`), or when the user is suspended.
+/// Without `user_id`, for owners and the view's maker: a link by which anyone responds to a view that takes responses.
+/// With `user_id`, for owners: a personal link by which one member answers the view in a browser without signing in. It
+/// ends too when the user is suspended. Each opens its view and nothing else, until it expires or is revoked
+/// (`DELETE /api/shares/{id}`). A closed view keeps its links: they show that it is closed, and work again once it is open.
 #[utoipa::path(
     post, path = "/api/views/{id}/share", operation_id = "share_view", tag = "library",
-    params(("id" = String, Path, description = "The view")), request_body = PersonalLinkRequest,
-    responses((status = 201, description = "The link", body = PersonalLink))
+    params(("id" = String, Path, description = "The view")), request_body = ViewLinkRequest,
+    responses((status = 201, description = "The link", body = ViewLink))
 )]
 pub async fn share(
     State(app): State<App>,
     caller: Caller,
     PathName(id): PathName<String>,
-    input: Input<PersonalLinkRequest>,
-) -> Result<(StatusCode, Json<PersonalLink>)> {
-    let user = UserId::parse(&input.body.user_id)?;
-    let life = input.body.expires_in.map_or(limits::PERSONAL_LINK_LIFE, Duration::from_secs);
-    let made = app.engine.share_view(&caller.actor, &id, &user, life, input.key).await?;
-    Ok((StatusCode::CREATED, Json(PersonalLink::of(made, &app.about.base_url))))
+    input: Input<ViewLinkRequest>,
+) -> Result<(StatusCode, Json<ViewLink>)> {
+    let user = input.body.user_id.as_deref().map(UserId::parse).transpose()?;
+    let unsaid = if user.is_some() { limits::PERSONAL_LINK_LIFE } else { limits::VIEW_LINK_LIFE };
+    let life = input.body.expires_in.map_or(unsaid, Duration::from_secs);
+    let made = app.engine.share_view(&caller.actor, &id, user.as_ref(), life, input.key).await?;
+    Ok((StatusCode::CREATED, Json(ViewLink::of(made, &app.about.base_url))))
 }
 
 /// The claim under which a view is published, and the rest of the body.
