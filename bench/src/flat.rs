@@ -31,6 +31,8 @@ pub enum FlatProbe {
     Append,
     Page,
     Turn,
+    Human,
+    Custom,
 }
 
 impl FlatProbe {
@@ -39,6 +41,8 @@ impl FlatProbe {
             Self::Append => "probe-append",
             Self::Page => "probe-page",
             Self::Turn => "probe-turn",
+            Self::Human => "probe-human",
+            Self::Custom => "probe-custom",
         }
     }
 }
@@ -48,8 +52,9 @@ pub fn growth(bench: &Bench) -> Result<Vec<Row>> {
     [(FlatProbe::Page, "page of 10"), (FlatProbe::Append, "append"), (FlatProbe::Turn, "turn")]
         .into_iter()
         .map(|(probe, what)| {
-            let long = instructions(bench, probe, LONG)?;
-            let short = instructions(bench, probe, SHORT)?;
+            let url = &bench.large()?.url;
+            let long = instructions(bench, probe, url, LONG)?;
+            let short = instructions(bench, probe, url, SHORT)?;
             let measure = format!("{what} in a session of {} events / one of 10", bench.long_events());
             Ok(Row::at_most_times(measure, long, short, "instructions", 1.1))
         })
@@ -57,21 +62,21 @@ pub fn growth(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 /// Instructions of one operation: those of a run with many minus those of a run with none.
-fn instructions(bench: &Bench, probe: FlatProbe, session: &str) -> Result<f64> {
-    let none = counted(bench, probe, session, 0)?;
-    let many = counted(bench, probe, session, COUNTED)?;
+pub fn instructions(bench: &Bench, probe: FlatProbe, url: &str, session: &str) -> Result<f64> {
+    let none = counted(bench, probe, url, session, 0)?;
+    let many = counted(bench, probe, url, session, COUNTED)?;
     ensure!(many > none, "{COUNTED} operations took no instructions: {many} against {none}");
     Ok((many - none) / COUNTED as f64)
 }
 
 /// Instructions of a whole run without the indexer's thread, which works in batches of its own.
-fn counted(bench: &Bench, probe: FlatProbe, session: &str, count: u64) -> Result<f64> {
+fn counted(bench: &Bench, probe: FlatProbe, url: &str, session: &str, count: u64) -> Result<f64> {
     let dir = tempfile::tempdir_in(&bench.dir)?;
     let done = child::command("valgrind")
         .args(["--tool=callgrind", "--quiet", "--separate-threads=yes"])
         .arg(format!("--callgrind-out-file={}", dir.path().join("thread").display()))
         .arg(child::this_program()?)
-        .args([probe.name(), &bench.large()?.url, session, &count.to_string()])
+        .args([probe.name(), url, session, &count.to_string()])
         .output()
         .context("valgrind did not start; scripts/setup --bench installs it")?;
     ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -117,6 +122,7 @@ async fn operate(
             engine.append(&owner, id, wish, None).await?;
         }
         FlatProbe::Turn => crate::talk::turn(engine, id).await?,
+        FlatProbe::Human | FlatProbe::Custom => crate::activity::append(engine, probe, id, nth).await?,
         FlatProbe::Page => {
             let after = page_start(nth, last);
             let after = after.min(last - PAGE_ROWS as u64);

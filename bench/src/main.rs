@@ -3,6 +3,7 @@
 //! Without a subcommand it runs the measures and prints one table. The subcommands are processes that a measure
 //! starts, so that memory, processor time and instructions belong to one side alone.
 
+mod activity;
 mod appends;
 mod bench;
 mod child;
@@ -45,7 +46,7 @@ const RUN_MAX: Duration = Duration::from_secs(15 * 60);
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
 /// In the order in which they run; the disk is probed again in the middle.
-const MEASURES: [(&str, Measure); 23] = [
+const MEASURES: [(&str, Measure); 24] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
     ("tail", appends::tail),
@@ -69,6 +70,7 @@ const MEASURES: [(&str, Measure); 23] = [
     ("recall", talk::recall),
     ("lessons", lessons::found),
     ("mcp", lessons::piped),
+    ("activity", activity::recorded),
 ];
 
 /// Measures Sederunt beside its peers and prints one table.
@@ -117,6 +119,12 @@ enum Part {
     /// Reads pages of a session N times, for counting instructions
     #[command(hide = true)]
     ProbePage { store: String, session: String, count: u64 },
+    /// Appends batches of a person's activity N times, for counting instructions
+    #[command(hide = true)]
+    ProbeHuman { store: String, session: String, count: u64 },
+    /// Appends batches of custom events N times, for counting instructions
+    #[command(hide = true)]
+    ProbeCustom { store: String, session: String, count: u64 },
 }
 
 fn main() -> Result<()> {
@@ -134,6 +142,12 @@ fn main() -> Result<()> {
         }
         Some(Part::ProbePage { store, session, count }) => {
             flat::run(flat::FlatProbe::Page, &store, &session, count)
+        }
+        Some(Part::ProbeHuman { store, session, count }) => {
+            flat::run(flat::FlatProbe::Human, &store, &session, count)
+        }
+        Some(Part::ProbeCustom { store, session, count }) => {
+            flat::run(flat::FlatProbe::Custom, &store, &session, count)
         }
     }
 }
