@@ -57,6 +57,17 @@ pub fn filled() -> World {
             ..PatchSession::default()
         };
         store.patch(&me, &main, patch, None).await.unwrap();
+        // What a person recorded stays after its session has ended.
+        store.define_task(&me, &json!({"slug": "review", "name": "Review"})).await.unwrap();
+        let bridge = store.start_bridge(&me, Some("review"), None).await.unwrap().session.id;
+        let marker = DraftEvent {
+            kind: "human.marker".into(),
+            content: Some(Json::of(&"drafting").unwrap()),
+            ..DraftEvent::default()
+        };
+        let wish = Append { events: vec![marker], ..Append::default() };
+        store.append(&me, &bridge, wish, None).await.unwrap();
+        store.stop_bridge(&me, Some(bridge.as_str()), None).await.unwrap();
         queue(store, "job").await;
         queue(store, "taken").await;
     });

@@ -3,6 +3,13 @@ CREATE UNIQUE INDEX one_running_bridge ON session_heads (tk, (coalesce(holder, '
     WHERE is_bridge AND status = 'running';
 CREATE INDEX bridges_of_holder ON session_heads (tk, (coalesce(holder, '')), sk) WHERE is_bridge;
 
+-- A poll tells what a person recorded to fewer readers than other events.
+GRANT SELECT (is_bridge) ON session_heads TO sederunt_scan;
+
+-- A copy carries what was recorded in bridges that have ended: by the login that owns the tables, of one tenant at a time.
+CREATE POLICY copy ON events FOR INSERT TO CURRENT_USER
+    WITH CHECK (tk = (SELECT NULLIF(current_setting('app.tk', true), '')::integer));
+
 -- What a person records goes into their own running bridge alone. `app.user` is the person; without a user it is the
 -- one person of an installation without authentication. Rows of any other type are not asked.
 DO $$

@@ -12,6 +12,7 @@ mod plans;
 mod row_security;
 mod schema;
 mod tls;
+mod walls;
 
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;

@@ -63,7 +63,12 @@ fn a_key(of: &str, n: usize) -> Record {
 }
 
 /// What happens to a statement under a role, with these settings, in a transaction of its own.
-async fn under(client: &Client, role: &str, settings: &[(&str, &str)], sql: &str) -> Result<u64, SqlState> {
+pub(super) async fn under(
+    client: &Client,
+    role: &str,
+    settings: &[(&str, &str)],
+    sql: &str,
+) -> Result<u64, SqlState> {
     client.batch_execute(&format!("BEGIN; SET LOCAL ROLE {role}")).await.unwrap();
     for (name, value) in settings {
         client.execute("SELECT set_config($1, $2, true)", &[name, value]).await.unwrap();

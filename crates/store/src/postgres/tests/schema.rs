@@ -98,7 +98,7 @@ async fn first_version_brought_forward(url: String) {
          ALTER TABLE sessions DROP COLUMN id; ALTER TABLE session_heads ADD UNIQUE (tk, id); \
          ALTER TABLE sessions DROP COLUMN run; ALTER TABLE shares DROP COLUMN view_id, DROP COLUMN user_id; DROP INDEX shares_time; \
          ALTER TABLE search_docs DROP COLUMN upto; ALTER TABLE session_heads DROP COLUMN bytes; \
-         DROP INDEX one_running_bridge, bridges_of_holder; DROP POLICY human_insert ON events; DROP POLICY human_update ON events; DELETE FROM schema_history WHERE version > 1"
+         DROP INDEX one_running_bridge, bridges_of_holder; DROP POLICY human_insert ON events; DROP POLICY human_update ON events; DROP POLICY copy ON events; DELETE FROM schema_history WHERE version > 1"
     );
     client.batch_execute(&back).await.unwrap();
 

@@ -138,3 +138,26 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
         store.close().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_allows_one_running_bridge_of_a_person() {
+    let directory = TempDir::new().unwrap();
+    let store = in_directory(&directory).unwrap();
+    for name in ["a", "b"] {
+        store.made(name).await;
+    }
+    store.close().await;
+    drop(store);
+    let file = rusqlite::Connection::open(directory.path().join("store/threads.sqlite3")).unwrap();
+    for holder in ["NULL", "'ada'"] {
+        let run = |name: &str| {
+            let sql = format!(
+                "UPDATE session_heads SET is_bridge = 1, holder = {holder}, status = 'running' WHERE id = '{name}'"
+            );
+            file.execute(&sql, []).map_err(|error| error.sqlite_error_code())
+        };
+        assert_eq!(run("a"), Ok(1), "{holder}");
+        assert_eq!(run("b"), Err(Some(rusqlite::ErrorCode::ConstraintViolation)), "{holder}");
+        file.execute("UPDATE session_heads SET status = 'completed'", []).unwrap();
+    }
+}
