@@ -368,6 +368,16 @@ pub fn check(actor: &Actor, verb: Verb, session: &Session) -> Result<()> {
     Ok(())
 }
 
+/// Checks that the caller may read what a session's log holds. What a person records in a human bridge is theirs;
+/// owners read it where the operator lets them.
+pub fn check_log(actor: &Actor, session: &Session, owners_read: bool) -> Result<()> {
+    let of_another = session.head.is_bridge && !actor.holds_bridge(&session.head);
+    if of_another && !(owners_read && actor.role == Role::Owner) {
+        return Err(Error::denied("only its holder reads what a human session records"));
+    }
+    Ok(())
+}
+
 /// Checks that the caller may end, discard or rate a sitting: the holder of the session and an owner may, and so may
 /// the participant who opened this sitting.
 pub fn check_sitting(actor: &Actor, session: &Session, opened_by: Option<&str>) -> Result<()> {

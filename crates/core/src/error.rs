@@ -101,6 +101,8 @@ pub enum Conflict {
         "nobody was to do the work of this session: responses, tool sessions and human sessions are not retried"
     )]
     NoRun,
+    #[error("a {kind} session is not {done}")]
+    NotForType { kind: &'static str, done: &'static str },
     #[error("the change was made against an old version; read it again")]
     StaleBase,
     #[error("these fields of the entity have changed since they were staged: {}; deny and promote again", .fields.join(", "))]
@@ -188,7 +190,7 @@ impl Conflict {
             Self::SessionRunning | Self::PromotionPending => "session_running",
             Self::SessionClosed | Self::NothingToStop { .. } => "session_closed",
             Self::GroupSession => "group_session",
-            Self::TypeMismatch { .. } | Self::NoRun => "type_mismatch",
+            Self::TypeMismatch { .. } | Self::NoRun | Self::NotForType { .. } => "type_mismatch",
             Self::StaleBase | Self::StaleFields { .. } => "stale_base",
             Self::AlreadyExists => "already_exists",
             Self::AlreadyDecided { .. } | Self::ApprovalExpired { .. } => "already_decided",

@@ -8,6 +8,7 @@ use sederunt_agents::model::Model;
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::{Conversations, Settings as TalkSettings};
 use sederunt_agents::tool::Tool;
+use sederunt_core::activity::ActivitySettings;
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, Settings};
 use sederunt_core::error::{Error, Result};
@@ -26,6 +27,8 @@ pub struct Options {
     pub settings: Settings,
     /// What tenants and users may keep.
     pub quotas: QuotaSettings,
+    /// What is recorded of people's own activity, and who reads it.
+    pub activity: ActivitySettings,
     /// The clock of leases and deadlines; PostgreSQL uses only its offset.
     pub clock: Arc<SystemClock>,
     /// The schema of PostgreSQL that holds the tables.
@@ -41,6 +44,7 @@ impl Default for Options {
         Self {
             settings: Settings::default(),
             quotas: QuotaSettings::default(),
+            activity: ActivitySettings::default(),
             clock: Arc::default(),
             schema: "sederunt".into(),
             pool_size: 16,
@@ -224,5 +228,6 @@ async fn engine(place: &Place, options: Options) -> Result<Engine> {
         let options = SqliteOptions { place, clock: private.clone(), hub: heard.clone() };
         Ok(SqliteStore::open(options)?)
     };
-    Ok(Engine::new(store, hub, settings).with_private(open).with_quotas(options.quotas))
+    let engine = Engine::new(store, hub, settings).with_private(open).with_quotas(options.quotas);
+    Ok(engine.with_activity(options.activity.checked()?))
 }

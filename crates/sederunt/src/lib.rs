@@ -47,6 +47,7 @@ pub use place::Place;
 /// What runs turns and work: models, tools, conversations, the executor.
 pub use sederunt_agents as agents;
 pub use sederunt_core::access::{Actor, Role, ShareAccess};
+pub use sederunt_core::activity::ActivitySettings;
 pub use sederunt_core::clock::{Clock, SystemClock};
 pub use sederunt_core::engine::{
     Append, AppendResult, CreatedKey, DraftEvent, Engine, HintStream, LogStream, NewKey, NewShare, NewUser,

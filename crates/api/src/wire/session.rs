@@ -451,6 +451,7 @@ impl TryFrom<SessionsQuery> for SessionQuery {
             inactive: query.inactive,
             parents_only: query.parents_only,
             talks_only: false,
+            without_bridges: false,
             seen_by: None,
             after: query.after,
             limit: query.limit,

@@ -10,7 +10,9 @@ pub mod toml_file;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use sederunt::{Amount, Place, PrivateLimits, QuotaLimits, QuotaSettings, Settings, TenantId};
+use sederunt::{
+    ActivitySettings, Amount, Place, PrivateLimits, QuotaLimits, QuotaSettings, Settings, TenantId,
+};
 use serde::Deserialize;
 
 pub use layers::{Flag, Layers, Shown};
@@ -95,6 +97,11 @@ pub const SETTINGS: &[Setting] = &[
     setting("safety.classify", "false", "whether the model judges what is said before the lexicon does"),
     setting("opaque_ids", "hmac", "how ratings and the crisis log name sessions: `hmac` or `sha256`"),
     setting("feedback.session_timeout", "60s", "silence after which a feedback session becomes a lesson"),
+    setting("activity.owners_read", "false", "whether owners read what other people record about their work"),
+    optional(
+        "activity.exclude",
+        "beginnings of paths that are never recorded, such as /admin, separated by commas",
+    ),
     setting("incognito.session_bytes", "8388608", "bytes that one incognito session may take"),
     setting("incognito.user_bytes", "33554432", "bytes that the incognito sessions of one user may take"),
     setting(
@@ -213,6 +220,7 @@ pub struct Config {
     pub safety: SafetyConfig,
     pub opaque_ids: OpaqueIds,
     pub feedback: FeedbackConfig,
+    pub activity: ActivityConfig,
     pub incognito: Incognito,
     pub quotas: Quotas,
     pub quotas_file: Option<PathBuf>,
@@ -274,6 +282,12 @@ pub enum OpaqueIds {
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct FeedbackConfig {
     pub session_timeout: Span,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct ActivityConfig {
+    pub owners_read: bool,
+    pub exclude: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -475,6 +489,17 @@ impl Config {
         Ok(settings)
     }
 
+    /// What is recorded of people's own activity, and who reads it.
+    fn activity_settings(&self) -> Result<ActivitySettings> {
+        let prefixes = self.activity.exclude.as_deref().unwrap_or_default().split(',').map(str::trim);
+        let settings = ActivitySettings {
+            owners_read: self.activity.owners_read,
+            exclude: prefixes.filter(|prefix| !prefix.is_empty()).map(str::to_owned).collect(),
+            one_person: self.auth == AuthKind::Local,
+        };
+        Ok(settings.checked()?)
+    }
+
     /// How the store is opened. The server does the background work, and a command ends before any is due.
     pub fn opener(&self, migrate: bool) -> Result<sederunt::Builder> {
         if self.postgres.pool_size == 0 {
@@ -483,6 +508,7 @@ impl Config {
         let options = sederunt::Options {
             settings: self.settings()?,
             quotas: self.quota_settings()?,
+            activity: self.activity_settings()?,
             schema: self.postgres.schema.clone(),
             pool_size: self.postgres.pool_size,
             migrate,
@@ -515,6 +541,8 @@ mod tests {
         assert_eq!(config.work.max_attempts, sederunt::limits::ATTEMPTS_MAX);
         assert_eq!(settings.incognito, PrivateLimits::default());
         assert_eq!(config.quota_settings().unwrap(), QuotaSettings::default());
+        let alone = ActivitySettings { one_person: true, ..ActivitySettings::default() };
+        assert_eq!(config.activity_settings().unwrap(), alone);
         assert_eq!(shown.len(), SETTINGS.len());
         assert!(
             shown

@@ -13,6 +13,7 @@ mod load;
 mod stand_in;
 mod tool;
 
+mod bridges;
 mod claims;
 mod disk_full;
 mod executor;

@@ -105,6 +105,14 @@ fn end(session: &Session, to: Status, by: Authority, reason: &'static str) -> Re
     Ok(step)
 }
 
+/// Refuses what is done with runs and conversations: a bridge is one person's, and nobody's run.
+pub fn check_none(session: &Session, done: &'static str) -> Result<()> {
+    match session.head.is_bridge {
+        true => Err(Conflict::NotForType { kind: "human", done }.into()),
+        false => Ok(()),
+    }
+}
+
 /// Whether a bridge has run longer than it may and only waits for the sweeper.
 pub fn is_overdue(head: &Head, now: Timestamp) -> bool {
     head.is_bridge && head.deadline_at.is_some_and(|deadline| deadline <= now)

@@ -136,7 +136,7 @@ impl Engine {
 
     /// The session that feedback is about, if the caller may read it and it may be written about.
     async fn judged_session(&self, actor: &Actor, id: &SessionId, sequences: &[u64]) -> Result<Session> {
-        let session = match self.load(actor, Verb::Read, id).await {
+        let session = match self.load_log(actor, id).await {
             Err(Error::NotFound) => {
                 return Err(Error::invalid(
                     "session_id",

@@ -62,7 +62,14 @@ impl Engine {
         let draft =
             DraftEvent { kind: "user.message".to_owned(), content: Some(content), ..DraftEvent::default() };
         let wish = Append { events: vec![draft], ..Append::default() };
-        let done = self.append(actor, id, wish, key).await?;
+        let done = match self.append(actor, id, wish, key).await {
+            Err(Error::Denied(_))
+                if self.load(actor, Verb::Read, id).await.is_ok_and(|one| one.head.is_bridge) =>
+            {
+                return Err(Error::invalid("session_id", "is a human session, which takes no messages"));
+            }
+            done => done?,
+        };
         if self.state(actor, id).await.is_ok_and(|state| state.inactive) {
             self.show_again(actor, id).await?;
         }
@@ -171,7 +178,11 @@ impl Engine {
                 return Err(Error::denied("a share link shows messages alone"));
             }
         }
-        self.sessions.events(&actor.tenant, id, query).await
+        let page = self.sessions.events(&actor.tenant, id, query).await?;
+        if page.is_bridge {
+            self.load_log(actor, id).await?;
+        }
+        Ok(page)
     }
 }
 

@@ -225,6 +225,13 @@ impl Engine {
         Ok(session)
     }
 
+    /// The session, if the caller may read its log.
+    async fn load_log(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
+        let session = self.load(actor, Verb::Read, id).await?;
+        access::check_log(actor, &session, self.activity.owners_read)?;
+        Ok(session)
+    }
+
     /// Commits what `decide` makes of the newest rows; decides again while they keep changing.
     ///
     /// The rounds are boxed: the compiler cannot yet prove of an asynchronous closure's future that it may move

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::sessions::{audit_name, check_limit};
 use super::{Engine, PurgeCounts};
 use crate::access::{self, ActingUser, Actor, Role, ShareAccess, Verb};
-use crate::activity::bridge::end_merged;
+use crate::activity::bridge;
 use crate::definitions::DefinitionKind;
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text};
@@ -266,7 +266,7 @@ impl Engine {
         let given_up = self.sessions.memory(&actor.tenant, &profile_id(&theirs)).await?;
         // Both may have a running bridge, and one person has one.
         let mut change = match self.tenant.running_bridge(&actor.tenant, Some(from)).await? {
-            Some(bridge) => self.change_for(&bridge, end_merged(&bridge)?).await?,
+            Some(running) => self.change_for(&running, bridge::end_merged(&running)?).await?,
             None => Change::new(actor.tenant.clone()),
         };
         change = change
@@ -300,6 +300,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<NewShare> {
         let session = self.load(actor, Verb::Share, id).await?;
+        bridge::check_none(&session, "shared")?;
         check_share_life(expires_in)?;
         let now = self.tenant.now().await?;
         let drawn = self.ids.ordered();

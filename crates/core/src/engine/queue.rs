@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Engine;
 use super::sessions::check_limit;
-use crate::access::{Actor, Role};
+use crate::access::{self, Actor, Role, Verb};
 use crate::approval::Approval;
 use crate::definitions::{DefinitionKind, StoredDefinition, Task};
 use crate::error::{Error, Result};
@@ -63,9 +63,11 @@ impl Engine {
                     .zip(session)
                     .map(|(approval, session)| WaitingItem::Approval(Box::new(approval), Box::new(session)))
             }
-            QueueItem::Session(id) => {
-                session(&id).await?.map(|session| WaitingItem::Session(Box::new(session)))
-            }
+            QueueItem::Session(id) => session(&id)
+                .await?
+                // The bridge of another person is counted, and its row is for owners.
+                .filter(|found| !found.head.is_bridge || access::check(actor, Verb::Read, found).is_ok())
+                .map(|session| WaitingItem::Session(Box::new(session))),
             QueueItem::Task(id) => match self.tenant.doc(&actor.tenant, DefinitionKind::Task, &id).await? {
                 Some(doc) => Some(WaitingItem::Task(Box::new(StoredDefinition::of(&doc)?))),
                 None => None,

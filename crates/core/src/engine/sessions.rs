@@ -140,7 +140,7 @@ impl Engine {
     /// A session for a caller who exports its row and log: the audit trail records it. Incognito sessions leave no
     /// trace there either.
     pub async fn export(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
-        let session = self.load(actor, Verb::Read, id).await?;
+        let session = self.load_log(actor, id).await?;
         if session.details.memory_mode != MemoryMode::Incognito {
             self.note(actor, "session.export", id.as_str()).await?;
         }
@@ -149,7 +149,7 @@ impl Engine {
 
     /// The state of a session, at the cost of one row.
     pub async fn state(&self, actor: &Actor, id: &SessionId) -> Result<SessionState> {
-        self.load(actor, Verb::Read, id).await.map(SessionState::from)
+        self.load_log(actor, id).await.map(SessionState::from)
     }
 
     /// A page of the sessions that the caller may see.

@@ -2,7 +2,7 @@
 //! surface pulls both, so a slow reader holds no memory here.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tokio::runtime::Handle;
 
@@ -16,7 +16,8 @@ use crate::limits;
 use crate::live::budget::{HeldBytes, StreamLease};
 use crate::live::hints::HintBatch;
 use crate::live::reply::ReplyPiece;
-use crate::live::{Delta, EventFrame, HintReader, LogReader, ReaderStep, ScopedHintReader};
+use crate::live::{Delta, EventFrame, Hint, HintReader, LogReader, ReaderStep, ScopedHintReader};
+use crate::store::SessionStore;
 
 /// What a log stream returns next.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ pub struct LogStream {
 impl Engine {
     /// Follows a log from after a sequence; `None` starts at the beginning.
     pub async fn stream(&self, actor: Arc<Actor>, id: &SessionId, after: Option<u64>) -> Result<LogStream> {
-        let session = self.load(&actor, Verb::Read, id).await?;
+        let session = self.load_log(&actor, id).await?;
         let incarnation = session.head.incarnation;
         let after = after.unwrap_or(0);
         if after > session.head.last_sequence {
@@ -77,7 +78,9 @@ impl Engine {
     pub fn hints(&self, actor: &Actor, cursor: Option<&str>) -> Result<HintStream> {
         access::check_lists(actor)?;
         let reader = match access::read_scope(actor) {
-            ReadScope::Everything => HintSource::All(self.hub.hints(&actor.tenant, cursor)),
+            ReadScope::Everything => {
+                HintSource::All(self.hub.hints(&actor.tenant, cursor), self.log_reader(actor))
+            }
             scope => {
                 let runtime = Handle::try_current().map_err(Error::internal)?;
                 let (reader, router) = self.hub.scoped_hints(&actor.tenant, scope, cursor);
@@ -93,6 +96,12 @@ impl Engine {
             }
         };
         Ok(HintStream(reader))
+    }
+
+    /// What decides which hints of people's activity a reader of the whole tenant gets; `None`: all of them.
+    fn log_reader(&self, actor: &Actor) -> Option<ActivityReader> {
+        (!self.activity.owners_read)
+            .then(|| ActivityReader { store: Arc::downgrade(&self.sessions), actor: actor.clone() })
     }
 
     /// Adds text to the unfinished reply of a claimed session. Transient: readers see it, no log
@@ -161,7 +170,7 @@ impl LogStream {
 
     /// Whether the caller may still read this; checked at intervals while a stream is open.
     pub async fn recheck(&self) -> Result<()> {
-        let session = self.engine.load(&self.actor, Verb::Read, &self.id).await?;
+        let session = self.engine.load_log(&self.actor, &self.id).await?;
         if session.head.incarnation != self.incarnation {
             return Err(Error::NotFound);
         }
@@ -228,8 +237,37 @@ pub struct HintStream(HintSource);
 
 #[derive(Debug)]
 enum HintSource {
-    All(HintReader),
+    All(HintReader, Option<ActivityReader>),
     Scoped(ScopedHintReader),
+}
+
+/// Leaves out hints of what others record in their bridges.
+#[derive(Debug)]
+struct ActivityReader {
+    /// Held weakly: a hint listener must not keep a store open.
+    store: Weak<dyn SessionStore>,
+    actor: Actor,
+}
+
+impl ActivityReader {
+    async fn shown(&self, hints: Vec<Hint>) -> Vec<Hint> {
+        let mut shown: Vec<Hint> = Vec::with_capacity(hints.len());
+        for hint in hints {
+            if !hint.is_activity {
+                shown.push(hint);
+            } else if self.may_read(&hint).await {
+                shown.retain(|other| other.session != hint.session);
+                shown.push(hint);
+            }
+        }
+        shown
+    }
+
+    async fn may_read(&self, hint: &Hint) -> bool {
+        let Some(store) = self.store.upgrade() else { return false };
+        let found = store.session(&hint.tenant, &hint.session).await;
+        found.ok().flatten().is_some_and(|session| access::check_log(&self.actor, &session, false).is_ok())
+    }
 }
 
 impl HintStream {
@@ -237,12 +275,18 @@ impl HintStream {
     pub async fn next(&mut self) -> HintBatch {
         loop {
             let batch = match &mut self.0 {
-                HintSource::All(reader) => reader.take(),
+                HintSource::All(reader, _) => reader.take(),
                 HintSource::Scoped(reader) => reader.take(),
             };
             match (batch, &mut self.0) {
+                (Some(HintBatch::Hints(hints, cursor)), HintSource::All(_, Some(by))) => {
+                    let shown = by.shown(hints).await;
+                    if !shown.is_empty() {
+                        return HintBatch::Hints(shown, cursor);
+                    }
+                }
                 (Some(batch), _) => return batch,
-                (None, HintSource::All(reader)) => reader.wait().await,
+                (None, HintSource::All(reader, _)) => reader.wait().await,
                 (None, HintSource::Scoped(reader)) => reader.wait().await,
             }
         }

@@ -167,6 +167,7 @@ impl Engine {
         let query = SessionQuery {
             task_id: Some(task.id.to_string()),
             parents_only: true,
+            without_bridges: true,
             inactive: Some(false),
             ..SessionQuery::of(TypeFilter::All, 1)
         };

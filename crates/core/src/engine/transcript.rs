@@ -99,7 +99,7 @@ impl Engine {
     /// The newest messages of a conversation, oldest first. One that has not begun has none; another user's looks the
     /// same.
     pub async fn history(&self, actor: &Actor, id: &SessionId, limit: usize) -> Result<Vec<Event>> {
-        match self.load(actor, Verb::Read, id).await {
+        match self.load_log(actor, id).await {
             Ok(session) => self.said_since(&session, None, limit).await,
             Err(Error::NotFound) => Ok(Vec::new()),
             Err(error) => Err(error),
@@ -118,13 +118,14 @@ impl Engine {
     /// The current state of a conversation.
     pub async fn standing(&self, actor: &Actor, id: &SessionId) -> Result<TalkStanding> {
         let (session, talk) = self.conversation(actor, Verb::Read, id).await?;
+        access::check_log(actor, &session, self.activity.owners_read)?;
         let liveness = turn::liveness(&session, &talk, self.tenant.now().await?, &self.settings.talk);
         Ok(TalkStanding { session, talk, liveness })
     }
 
     /// The state as it was after a sequence, read from the log.
     pub async fn state_at(&self, actor: &Actor, id: &SessionId, at: u64) -> Result<StateFields> {
-        let session = self.load(actor, Verb::Read, id).await?;
+        let session = self.load_log(actor, id).await?;
         let mut saying: Vec<Event> = Vec::new();
         let mut before = Some(at.min(session.head.last_sequence) + 1);
         loop {

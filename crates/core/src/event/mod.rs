@@ -119,4 +119,6 @@ pub struct EventPage {
     pub has_more: bool,
     /// The sequence to pass as `after` (or `before`, newest first) for the next page.
     pub next_after: u64,
+    /// The log is that of a human bridge, which not everybody reads who sees its row.
+    pub is_bridge: bool,
 }

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::bell::Bell;
 use crate::access::{Audience, ReadScope};
 use crate::error::Result;
+use crate::event::Writer;
 use crate::ids::{SessionId, TenantId, random_hex};
 use crate::limits;
 use crate::session::Status;
@@ -25,6 +26,8 @@ pub struct Hint {
     pub last_sequence: u64,
     pub row_changed: bool,
     pub deleted: bool,
+    /// Only a person's own activity was added to the log: a hint for those who may read it.
+    pub is_activity: bool,
 }
 
 impl Hint {
@@ -36,6 +39,9 @@ impl Hint {
             last_sequence: notice.last_sequence,
             row_changed: notice.row_changed,
             deleted: notice.deleted,
+            is_activity: !notice.row_changed
+                && !notice.deleted
+                && notice.events.iter().any(|event| event.kind.writer() == Writer::BridgeHolder),
         }
     }
 }
@@ -111,7 +117,8 @@ impl HintChannel {
 /// What a hint stream sends next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HintBatch {
-    /// Changed sessions, each once with its newest state, and the cursor after them.
+    /// Changed sessions, each once with its newest state, and the cursor after them. A reader of a whole tenant gets
+    /// hints of a person's activity apart from the others of the session, so that one can be left out.
     Hints(Vec<Hint>, String),
     /// Hints were missed: read the lists again, then continue from this cursor.
     Reset(String),
@@ -150,8 +157,14 @@ impl HintReader {
         }
         let skip = usize::try_from(self.cursor - first).unwrap_or(usize::MAX);
         let mut named = HashSet::new();
-        let mut hints: Vec<Hint> =
-            ring.hints.iter().skip(skip).rev().filter(|hint| named.insert(&hint.session)).cloned().collect();
+        let mut hints: Vec<Hint> = ring
+            .hints
+            .iter()
+            .skip(skip)
+            .rev()
+            .filter(|hint| named.insert((&hint.session, hint.is_activity)))
+            .cloned()
+            .collect();
         hints.reverse();
         self.cursor = ring.last;
         Some(HintBatch::Hints(hints, name(ring.last)))
@@ -406,6 +419,7 @@ mod tests {
             last_sequence,
             row_changed: false,
             deleted: false,
+            is_activity: false,
         }
     }
 

@@ -10,6 +10,7 @@ use super::{
     DescriptionSource, Details, Head, MemoryMode, Session, SessionSource, SessionType, SourceKind, Status,
 };
 use crate::access::{Actor, Role, Verb, within_prefix};
+use crate::activity::bridge;
 use crate::approval::{Approval, ApprovalState};
 use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
@@ -211,6 +212,7 @@ pub fn patch(
     }
     if let Some(names) = &wish.participants {
         crate::access::check(actor, Verb::Share, session)?;
+        bridge::check_none(session, "shared with participants")?;
         let participants = participants_of(names, session.head.holder.as_ref())?;
         check_nobody_is_put_back(actor, &participants, departed)?;
         update.participants = Some(participants);
@@ -237,6 +239,7 @@ fn check_nobody_is_put_back(actor: &Actor, participants: &[UserId], departed: &[
 
 /// The effect of leaving: the caller is removed from the participants and recorded as departed.
 pub fn leave(actor: &Actor, session: &Session) -> Result<SessionStep> {
+    bridge::check_none(session, "left")?;
     let user = actor.user.as_ref().ok_or_else(|| Error::denied("this credential names no user"))?;
     if session.head.holder.as_ref() == Some(user) {
         return Err(Error::denied("the holder of a session cannot leave it; delete or hide it instead"));
@@ -249,6 +252,7 @@ pub fn leave(actor: &Actor, session: &Session) -> Result<SessionStep> {
 pub fn come_back(actor: &Actor, session: &Session, departed: &[UserId]) -> Result<Option<SessionStep>> {
     let user = actor.user.as_ref().ok_or_else(|| Error::denied("this credential names no user"))?;
     if session.head.holder.as_ref() == Some(user) || session.participants.contains(user) {
+        bridge::check_none(session, "joined")?;
         return Ok(None);
     }
     if !departed.contains(user) {
@@ -407,6 +411,7 @@ pub fn retry(actor: &Actor, session: &Session, ids: &dyn IdSource) -> Result<New
 
 /// A new session that shares another's log up to a sequence.
 pub fn fork(actor: &Actor, session: &Session, at_sequence: u64, ids: &dyn IdSource) -> Result<NewSession> {
+    bridge::check_none(session, "forked")?;
     if at_sequence == 0 || at_sequence > session.head.last_sequence {
         let message = format!("must be 1 to {}", session.head.last_sequence);
         return Err(Error::invalid("at_sequence", message));

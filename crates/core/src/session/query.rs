@@ -45,6 +45,8 @@ pub struct SessionQuery {
     pub parents_only: bool,
     /// Only conversations.
     pub talks_only: bool,
+    /// No human bridges: they are nobody's run.
+    pub without_bridges: bool,
     /// What the caller may see; `None` sees the whole tenant.
     pub seen_by: Option<Visibility>,
     pub after: Option<ListCursor>,
@@ -88,6 +90,7 @@ impl SessionQuery {
             inactive: None,
             parents_only: false,
             talks_only: false,
+            without_bridges: false,
             seen_by: None,
             after: None,
             limit,

@@ -150,6 +150,7 @@ impl RequestError {
                 | Conflict::SessionRunning
                 | Conflict::PromotionPending
                 | Conflict::NoRun
+                | Conflict::NotForType { .. }
                 | Conflict::SessionClosed
                 | Conflict::NothingToStop { .. }
                 | Conflict::GroupSession

@@ -313,6 +313,7 @@ mod tests {
     #[test]
     fn hints_name_their_topic_and_cursor() {
         let hint = |row_changed| CoreHint {
+            is_activity: false,
             tenant: TenantId::stored("t"),
             session: SessionId::stored("s"),
             status: Status::Idle,

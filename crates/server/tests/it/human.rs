@@ -9,6 +9,7 @@ on_every_store!(
     a_person_says_what_they_work_on,
     what_a_bridge_refuses_is_typed_and_changes_nothing,
     in_local_mode_the_caller_is_one_person,
+    an_owner_sees_the_row_of_anothers_bridge_and_nothing_of_its_log,
 );
 
 const ENTITY: &str = "0190d3c0-0000-7000-8000-00000000000a";
@@ -125,4 +126,49 @@ async fn in_local_mode_the_caller_is_one_person(store_kind: StoreKind) {
     me.post(&path, json!({"events": [{"type": "human.marker", "content": "x"}]})).await.expect(201);
     me.get(&path).await.expect(200);
     me.post("/api/sessions/human/start", json!({"task_id": "q2"})).await.expect(200);
+}
+
+async fn an_owner_sees_the_row_of_anothers_bridge_and_nothing_of_its_log(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, ada) = (server.key(Role::Owner, "olga").await, server.key(Role::Member, "ada").await);
+    let task = json!({"slug": "q2", "name": "Q2 review", "assigned_to": "ada"});
+    owner.post("/api/tasks", task).await.expect(201);
+    let bridge = ada.post("/api/sessions/human/start", json!({"task_id": "q2"})).await.expect(201).body;
+    let id = bridge["session"]["id"].as_str().unwrap();
+    let at = |rest: &str| format!("/api/sessions/{id}{rest}");
+    let marker = json!({"events": [{"type": "human.marker", "content": "confidential"}]});
+    ada.post(&at("/events"), marker).await.expect(201);
+    let row = owner.get(&at("")).await.expect(200);
+    assert!(!row.text.contains("confidential"), "{}", row.text);
+    let listed = owner.get("/api/sessions?kind=human-session-bridge").await.expect(200);
+    assert_eq!(listed.body["items"].as_array().unwrap().len(), 1);
+    assert!(!listed.text.contains("confidential"));
+    for rest in ["/events", "/events?after_sequence=9", "/state", "/replay", "/export?format=json&all=true"] {
+        owner.get(&at(rest)).await.refused(403, "denied");
+        ada.get(&at(rest)).await.expect(200);
+    }
+    let streamed = owner.status_of(http::Method::GET, &at("/stream")).await;
+    assert_eq!(streamed.status, 403);
+    owner.get(&format!("/api/threads/{id}/state")).await.refused(403, "denied");
+    assert!(!owner.get(&format!("/api/threads/{id}/history")).await.text.contains("confidential"));
+    let standing = owner.get("/api/tasks/q2/status").await.expect(200);
+    assert_eq!((&standing.body["session"], standing.text.contains("confidential")), (&Value::Null, false));
+    for (path, body) in [
+        ("/fork", json!({"at_sequence": 1})),
+        ("/retry", json!({})),
+        ("/share", json!({"access": "read", "expires_in": 60})),
+        ("/participants/me", json!({})),
+    ] {
+        ada.post(&at(path), body).await.refused(409, "type_mismatch");
+    }
+    ada.send(http::Method::PATCH, &at(""), Some(json!({"participants": ["bob"]}).to_string()))
+        .await
+        .refused(409, "type_mismatch");
+    for body in [json!({"text": "hi"}), json!({"text": "hi", "append_only": true})] {
+        ada.post(&at("/messages"), body).await.refused(422, "invalid");
+    }
+    let read = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/read",
+        "params": {"uri": format!("sederunt://sessions/{id}")}});
+    let resource = owner.with("accept", "application/json, text/event-stream").post("/mcp", read).await;
+    assert!(!resource.text.contains("confidential"), "{}", resource.text);
 }

@@ -18,8 +18,8 @@ macro_rules! page_sql {
     ($direction:literal, $from:literal, $to:literal) => {
         concat!(
             "SELECT h.last_sequence, e.seq, e.type, e.content, e.metadata, e.subthread_id, e.external_id, e.turn,
-                 e.author, e.at
-             FROM (SELECT sk, last_sequence, least($4, last_sequence) AS high FROM session_heads
+                 e.author, e.at, h.is_bridge
+             FROM (SELECT sk, last_sequence, is_bridge, least($4, last_sequence) AS high FROM session_heads
                    WHERE tk = $1 AND sk = (SELECT sk FROM sessions WHERE tk = $1 AND id = $2)) h
              LEFT JOIN LATERAL (
                  SELECT * FROM (
@@ -99,7 +99,8 @@ pub(super) async fn events(
         )
         .await?;
 
-    let last: i64 = rows.first().ok_or(Fault::Core(Error::NotFound))?.try_get(0)?;
+    let first = rows.first().ok_or(Fault::Core(Error::NotFound))?;
+    let (last, is_bridge): (i64, bool) = (first.try_get(0)?, first.try_get(first.len() - 1)?);
     let high = below.min(last);
     let bytes_max = query.bytes_max;
     let mut reading =
@@ -118,7 +119,7 @@ pub(super) async fn events(
     } else {
         (low, high.min(low.saturating_add(scan - 1)))
     };
-    Ok(reading.end(&query, (low, high), looked_at, count(last)))
+    Ok(EventPage { is_bridge, ..reading.end(&query, (low, high), looked_at, count(last)) })
 }
 
 struct LogPageReader {
@@ -153,6 +154,6 @@ impl LogPageReader {
                 (looked_to, looked_to != end)
             }
         };
-        EventPage { events: self.events, last_sequence, has_more, next_after }
+        EventPage { events: self.events, last_sequence, has_more, next_after, is_bridge: false }
     }
 }

@@ -186,6 +186,9 @@ pub(super) async fn sessions(
     if query.talks_only {
         asked.conditions.push("h.is_talk".into());
     }
+    if query.without_bridges {
+        asked.conditions.push("NOT h.is_bridge".into());
+    }
     let seen = VisibleTo::of(query.seen_by.as_ref());
     seen.add_to(&mut asked);
     if let Some(after) = &query.after {

@@ -176,12 +176,13 @@ impl PendingNews {
             Some(&at) => {
                 let told = &mut self.news[at];
                 told.ends_reply |= ends_reply;
-                let (row_changed, deleted) = (told.hint.row_changed, told.hint.deleted);
+                let Hint { row_changed, deleted, is_activity, .. } = told.hint;
                 let last_sequence = told.hint.last_sequence.max(hint.last_sequence);
                 told.hint = hint;
                 told.hint.last_sequence = last_sequence;
                 told.hint.row_changed |= row_changed;
                 told.hint.deleted |= deleted;
+                told.hint.is_activity &= is_activity;
             }
             None if self.news.len() == NAMED_MAX => {
                 self.flood = true;
@@ -241,7 +242,10 @@ fn encode_announced(one: &AnnouncedText) -> String {
 
 fn encode_news(SessionNews { incarnation, hint, ends_reply }: &SessionNews) -> String {
     let status = Status::ALL.iter().position(|status| *status == hint.status).unwrap_or_default();
-    let flags = u8::from(hint.row_changed) + 2 * u8::from(hint.deleted) + 4 * u8::from(*ends_reply);
+    let flags = u8::from(hint.row_changed)
+        + 2 * u8::from(hint.deleted)
+        + 4 * u8::from(*ends_reply)
+        + 8 * u8::from(hint.is_activity);
     // Names hold no control characters, so these separate the fields.
     format!(
         "{}\t{}\t{status}\t{flags}\t{}\t{}",
@@ -297,6 +301,7 @@ fn decode_news(line: &str) -> Option<SessionNews> {
         last_sequence,
         row_changed: flags & 1 != 0,
         deleted: flags & 2 != 0,
+        is_activity: flags & 8 != 0,
     };
     Some(SessionNews { incarnation, hint, ends_reply: flags & 4 != 0 })
 }
@@ -590,7 +595,7 @@ pub(super) async fn poll(context: Arc<Context>, mut closing: watch::Receiver<boo
                 context.hub.raised(
                     incarnation,
                     hint.last_sequence,
-                    Hint { row_changed: true, deleted: true, ..hint },
+                    Hint { row_changed: true, deleted: true, is_activity: false, ..hint },
                 );
             }
         }
@@ -612,7 +617,7 @@ async fn read_logs(
     context: &Context,
     listened: &[(Incarnation, u64)],
 ) -> Result<(HashMap<Incarnation, Hint>, Vec<(i32, Incarnation)>)> {
-    let sql = "SELECT s.incarnation, h.last_sequence, h.status, t.id, h.id, s.tk FROM sessions s
+    let sql = "SELECT s.incarnation, h.last_sequence, h.status, t.id, h.id, s.tk, h.is_bridge FROM sessions s
          JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
          JOIN tenants t ON t.tk = s.tk WHERE s.incarnation = ANY ($1) AND t.id IS NOT NULL";
     let mut seen = HashMap::with_capacity(listened.len());
@@ -627,6 +632,7 @@ async fn read_logs(
                 last_sequence: count(row.try_get(1)?),
                 row_changed: false,
                 deleted: false,
+                is_activity: row.try_get(6)?,
             };
             let incarnation = Incarnation(row.try_get(0)?);
             if hint.status == Status::Running && !context.hub.has_reply(incarnation) {

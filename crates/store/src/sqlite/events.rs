@@ -114,15 +114,15 @@ impl EventStore for SqliteStore {
 fn page(db: &Connection, tk: i64, id: &SessionId, query: &EventQuery) -> rusqlite::Result<Option<EventPage>> {
     let head = db
         .prepare_cached(concat!(
-            "SELECT h.sk, h.prefix_to, l.last_sequence FROM ",
+            "SELECT h.sk, h.prefix_to, l.last_sequence, h.is_bridge FROM ",
             heads::tables!(),
             " WHERE h.tk = ?1 AND h.id = ?2"
         ))?
         .query_row(params![tk, id.as_str()], |row| {
-            Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+            Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get(3)?))
         })
         .optional()?;
-    let Some((sk, prefix_to, last)) = head else { return Ok(None) };
+    let Some((sk, prefix_to, last, is_bridge)) = head else { return Ok(None) };
     let (prefix_to, last) = (prefix_to.cast_unsigned(), last.cast_unsigned());
     // The requested sequences, both ends included.
     let low = query.after.saturating_add(1);
@@ -144,6 +144,7 @@ fn page(db: &Connection, tk: i64, id: &SessionId, query: &EventQuery) -> rusqlit
         next_after: reader.looked_at.unwrap_or(nothing),
         events: reader.events,
         last_sequence: last,
+        is_bridge,
     }))
 }
 

@@ -158,6 +158,9 @@ impl ListPlan {
             // A scalar subquery, which SQLite evaluates for each row of the walk instead of making a join of it.
             self.wheres.push("(SELECT h.is_talk FROM session_heads h WHERE h.sk = s.sk) = 1".to_owned());
         }
+        if query.without_bridges {
+            self.wheres.push("s.source_kind <> 'human-session-bridge'".to_owned());
+        }
         if let Some(cursor) = query.after {
             self.continue_after((cursor.minute, cursor.tie));
         }

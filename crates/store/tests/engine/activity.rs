@@ -3,15 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sederunt_core::access::Actor;
+use sederunt_core::access::{Actor, ShareAccess};
 use sederunt_core::activity::ActivitySettings;
-use sederunt_core::engine::{Append, AppendResult, DraftEvent, NewUser, StartedBridge};
+use sederunt_core::engine::{
+    Append, AppendResult, DraftEvent, Engine, HintStream, NewUser, Post, StartedBridge,
+};
 use sederunt_core::error::Result;
+use sederunt_core::event::EventQuery;
+use sederunt_core::live::Hint;
+use sederunt_core::live::hints::HintBatch;
+use sederunt_core::session::decide::PatchSession;
 use sederunt_core::session::query::{SessionQuery, TypeFilter};
 use sederunt_core::session::{Session, Status};
+use sederunt_core::store::FailureQuery;
+use sederunt_core::work::queue::Bucket;
 use sederunt_core::{CredentialId, Role, SessionId, TenantId, UserId, limits};
 
-use crate::harness::{World, key};
+use crate::harness::{World, hold, key};
 use crate::on_both_stores;
 use crate::tasks::{define_task, json};
 
@@ -28,6 +36,9 @@ on_both_stores!(
     a_bridge_ends_twelve_hours_after_its_start_whatever_is_recorded,
     a_person_forgets_their_own_bridges,
     two_people_who_become_one_have_one_bridge,
+    a_bridge_is_nobodys_run,
+    only_its_holder_reads_what_a_bridge_records,
+    hints_of_what_is_recorded_reach_the_holder_alone,
 );
 
 const ENTITY: &str = "0190d3c0-0000-7000-8000-00000000000a";
@@ -420,4 +431,141 @@ async fn two_people_who_become_one_have_one_bridge(world: &World) {
     assert_eq!((ended.head.status, ended.details.end_reason.as_deref()), (Status::Completed, Some("merged")));
     assert_eq!(ended.head.holder.as_ref().map(UserId::as_str), Some("bea"));
     assert_eq!(world.engine.active_bridge(&bea).await.unwrap().unwrap().0.id, keeps.id);
+}
+
+async fn a_bridge_is_nobodys_run(world: &World) {
+    let (owner, ada, worker) = (world.owner(), world.actor(Role::Member, "ada"), world.worker("w"));
+    define_task(world, r#"{"slug":"t","name":"T","agent_slug":"eliza","assigned_to":"ada"}"#).await;
+    let counts = async || {
+        let counts = world.engine.queue_counts(&ada, None).await.unwrap();
+        (counts.needs_me, counts.running, counts.delegatable, counts.failed, counts.done_today)
+    };
+    assert_eq!(counts().await, (0, 0, 1, 0, 0));
+    let bridge = start(world, &owner, "t").await.session;
+    let id = &bridge.id;
+    assert_eq!(counts().await, (0, 1, 1, 0, 0), "counted as running, and the task can still be given away");
+    let running = world.engine.queue(&ada, Bucket::Running, None, None, 10).await.unwrap();
+    assert!(running.items.is_empty(), "the row of another's bridge is for owners");
+    assert_eq!(world.engine.queue(&owner, Bucket::Running, None, None, 10).await.unwrap().items.len(), 1);
+    assert!(world.engine.task_standing(&owner, "t").await.unwrap().session.is_none());
+    assert!(world.claim(&worker).await.is_empty());
+
+    let patch = PatchSession { participants: Some(vec!["bob".into()]), ..PatchSession::default() };
+    let hour = Duration::from_secs(3600);
+    for (what, refused) in [
+        ("fork", code(world.engine.fork(&owner, id, 1, None).await)),
+        ("retry", code(world.engine.retry(&owner, id, None).await)),
+        ("share", code(world.engine.share(&owner, id, ShareAccess::Read, hour, None).await)),
+        ("participants", code(world.engine.patch(&owner, id, patch, None).await)),
+        ("leave", code(world.engine.leave(&owner, id).await)),
+        ("come back", code(world.engine.come_back(&owner, id, None).await)),
+    ] {
+        assert_eq!(refused, "type_mismatch", "{what}");
+    }
+    let message = world.engine.append_message(&owner, id, json(r#""hi""#), None).await;
+    assert_eq!(code(message), "invalid");
+    let post = world.engine.post(&owner, id, Post::text("hi").unwrap(), &hold("a"), None).await;
+    assert_eq!(code(post), "invalid");
+
+    world.engine.stop_bridge(&owner, Some(id.as_str()), None).await.unwrap();
+    assert_eq!(counts().await, (0, 0, 1, 0, 0), "and it is not done work");
+    start(world, &owner, "t").await;
+    world.clock.advance(limits::BRIDGE_DEADLINE);
+    world.engine.sweep().await.unwrap();
+    assert_eq!(counts().await, (0, 0, 1, 0, 0), "nor failed work");
+    let failures = FailureQuery { task_id: None, session: None, after: None, limit: 10 };
+    assert!(world.store.failures(&world.tenant, failures).await.unwrap().items.is_empty());
+    // Work that was done is counted; responses and tools are not.
+    world.engine.trigger(&ada, "t", None, None).await.unwrap();
+    assert_eq!(counts().await, (0, 1, 0, 0, 0));
+}
+
+async fn only_its_holder_reads_what_a_bridge_records(world: &World) {
+    tasks(world).await;
+    let (owner, ada) = (world.owner(), world.actor(Role::Member, "ada"));
+    let bridge = start(world, &ada, "q2").await.session;
+    record(world, &ada, &bridge.id, vec![marker("private")]).await.unwrap();
+    let id = &bridge.id;
+    let readings = async |engine: &Engine, who: &Arc<Actor>| {
+        vec![
+            code(engine.read(who, id, EventQuery::default()).await),
+            code(engine.read(who, id, EventQuery { after: 99, ..EventQuery::default() }).await),
+            code(
+                engine.read(who, id, EventQuery { types: vec!["a.b".into()], ..EventQuery::default() }).await,
+            ),
+            code(engine.stream(who.clone(), id, None).await),
+            code(engine.state(who, id).await),
+            code(engine.export(who, id).await),
+            code(engine.standing(who, id).await),
+            code(engine.state_at(who, id, 1).await),
+            code(engine.history(who, id, 10).await),
+        ]
+    };
+    assert_eq!(readings(&world.engine, &ada).await, ["ok"; 9]);
+    assert_eq!(readings(&world.engine, &owner).await, ["denied"; 9]);
+    let open = ActivitySettings { owners_read: true, ..ActivitySettings::default() };
+    assert_eq!(readings(&world.engine.clone().with_activity(open.clone()), &owner).await, ["ok"; 9]);
+    let bob = world.actor(Role::Member, "bob");
+    let stranger = readings(&world.engine.clone().with_activity(open), &bob).await;
+    assert_eq!(stranger[..8], ["not_found"; 8]);
+    let row = world.engine.session(&owner, id).await.unwrap();
+    assert_eq!((row.head.preview, row.details.description), (None, None), "owners see the row");
+    assert_eq!(bridges(world).await.len(), 1);
+    world.engine.index_now().await.unwrap();
+    assert!(world.engine.search(&owner, "private", None, 10).await.unwrap().items.is_empty());
+    // A stream that is open when the setting is gone ends with the next check.
+    let stream = world.engine.stream(ada.clone(), id, None).await.unwrap();
+    stream.recheck().await.unwrap();
+}
+
+async fn hints_of_what_is_recorded_reach_the_holder_alone(world: &World) {
+    tasks(world).await;
+    let (owner, ada) = (world.owner(), world.actor(Role::Member, "ada"));
+    let hers = start(world, &ada, "q2").await.session;
+    let own = start(world, &owner, "q3").await.session;
+    let elsewhere = world.other_node().await;
+    let mut streams = Vec::new();
+    for engine in [&world.engine, &elsewhere] {
+        streams.push((engine.hints(&owner, None).unwrap(), engine.hints(&ada, None).unwrap()));
+    }
+    record(world, &ada, &hers.id, vec![marker("x")]).await.unwrap();
+    record(world, &owner, &own.id, vec![marker("y")]).await.unwrap();
+    // A change of the row is a hint for everybody who sees it, also with events behind it.
+    let title = PatchSession { title: Some(Some("Renamed".into())), ..PatchSession::default() };
+    let talk = world.talk("talk").await;
+    world.engine.patch(&ada, &hers.id, title, None).await.unwrap();
+    record(world, &ada, &hers.id, vec![marker("z")]).await.unwrap();
+    for (of_owner, of_ada) in &mut streams {
+        let told = until_hint(of_owner, &talk.id).await;
+        let about = |id: &SessionId| told.iter().filter(|hint| hint.session == *id).collect::<Vec<_>>();
+        assert!(about(&own.id).iter().any(|hint| hint.is_activity), "the owner's own");
+        assert!(about(&hers.id).iter().all(|hint| !hint.is_activity), "{told:?}");
+        loop {
+            let HintBatch::Hints(hints, _) = next_hints(of_ada).await else { continue };
+            assert!(hints.iter().all(|hint| hint.session == hers.id), "{hints:?}");
+            if hints.iter().any(|hint| hint.last_sequence >= 2) {
+                break;
+            }
+        }
+    }
+}
+
+async fn next_hints(stream: &mut HintStream) -> HintBatch {
+    tokio::time::timeout(Duration::from_secs(20), stream.next()).await.expect("a hint comes")
+}
+
+/// Reads hints until one of this session comes, and a little longer.
+async fn until_hint(stream: &mut HintStream, id: &SessionId) -> Vec<Hint> {
+    let mut told = Vec::new();
+    while !told.iter().any(|hint: &Hint| hint.session == *id) {
+        if let HintBatch::Hints(hints, _) = next_hints(stream).await {
+            told.extend(hints);
+        }
+    }
+    while let Ok(HintBatch::Hints(hints, _)) =
+        tokio::time::timeout(Duration::from_millis(300), stream.next()).await
+    {
+        told.extend(hints);
+    }
+    told
 }
