@@ -132,6 +132,11 @@ pub(crate) fn optional_user_id<'de, D: serde::Deserializer<'de>>(
     Ok(Option::<String>::deserialize(from)?.map(UserId::stored))
 }
 
+/// Reads a user id that a store wrote.
+pub(crate) fn user_id<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<UserId, D::Error> {
+    String::deserialize(from).map(UserId::stored)
+}
+
 /// Checks a name: 1 to 200 characters, without control characters or slashes, so that it fits in a path, a log
 /// line and a table.
 pub fn check_name(field: &'static str, text: &str) -> Result<()> {

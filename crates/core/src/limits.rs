@@ -89,9 +89,9 @@ pub const CRITERIA_SETS_MAX: usize = 10;
 /// Dimensions of one criteria set, and options of one dimension.
 pub const DIMENSIONS_MAX: usize = 100;
 pub const OPTIONS_MAX: usize = 100;
-/// Lines of a recent-activity block.
-pub const ACTIVITY_LINES: std::ops::RangeInclusive<usize> = 1..=100;
-/// Lines of a block whose reader names no limit, and of the block that an agent is given.
+/// Events of a recent-activity block.
+pub const ACTIVITY_LINES_MAX: usize = 100;
+/// Events of a block whose reader names no limit, and of the block that an agent is given.
 pub const ACTIVITY_LINES_DEFAULT: usize = 20;
 /// Characters of a title, a marker and a path in a recent-activity block: a line stays short enough to be skimmed.
 pub const ACTIVITY_TITLE_CHARS_MAX: usize = 120;

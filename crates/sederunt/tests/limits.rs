@@ -47,6 +47,7 @@ const TUNING: &[(&str, &str)] = &[
     // Defaults that a configuration or an agent replaces.
     ("CONTEXT_TOKENS_DEFAULT", "a default; the fitting of a context is tested with smaller ones"),
     ("SIMILARITY_MIN", "a default"),
+    ("ACTIVITY_LINES_DEFAULT", "a default; the most is tested"),
     ("THREADS_DEFAULT", "a default; the largest page is tested"),
     ("ENTITY_SESSIONS_DEFAULT", "a default; the largest page is tested"),
 ];

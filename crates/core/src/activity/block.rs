@@ -79,13 +79,24 @@ pub const fn steps_to_read(limit: usize) -> usize {
     limit * 2 - 1
 }
 
-/// The latest `limit` steps that a block shows, out of the newest ones of the log, oldest first.
-pub fn shown_steps(steps: Vec<HumanStep>, limit: usize) -> Vec<HumanStep> {
-    let is_left_out: Vec<bool> = steps.windows(2).map(|pair| pair[0].is_part_of(&pair[1])).collect();
-    let is_shown = |at: usize| !is_left_out.get(at).copied().unwrap_or(false);
-    let mut shown: Vec<HumanStep> =
-        steps.into_iter().enumerate().filter(|(at, _)| is_shown(*at)).map(|(_, step)| step).collect();
-    shown.drain(..shown.len().saturating_sub(limit));
+/// The latest `limit` steps that a block shows, oldest first. They are taken from the newest step of the log on, so no
+/// more of them are read than are needed.
+pub fn shown_steps(newest_first: impl Iterator<Item = HumanStep>, limit: usize) -> Vec<HumanStep> {
+    let mut shown: Vec<HumanStep> = Vec::with_capacity(limit);
+    // Whether the step after this one is the last that was taken. A step that was left out is in between otherwise.
+    let mut next_is_shown = false;
+    for step in newest_first {
+        if next_is_shown && shown.last().is_some_and(|next| step.is_part_of(next)) {
+            next_is_shown = false;
+            continue;
+        }
+        shown.push(step);
+        next_is_shown = true;
+        if shown.len() == limit {
+            break;
+        }
+    }
+    shown.reverse();
     shown
 }
 

@@ -24,6 +24,9 @@ pub struct Agent {
     pub tools: Vec<Tool>,
     #[serde(default)]
     pub limits: AgentLimits,
+    /// Runs of this agent are given the recent activity of the person who triggered them.
+    #[serde(default)]
+    pub activity: bool,
 }
 
 /// What one run of an agent may use, and how many of them at once.

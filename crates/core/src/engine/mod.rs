@@ -5,6 +5,7 @@
 //! changes. The methods are in one file per noun.
 
 mod activity;
+mod activity_block;
 mod approvals;
 mod consequences;
 mod credential;
@@ -38,6 +39,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 pub use activity::StartedBridge;
+pub use activity_block::RecentActivity;
 pub use credential::{Credential, TokenClaims};
 pub use crises::CrisisHold;
 pub use definitions::BUILT_IN_AGENTS;

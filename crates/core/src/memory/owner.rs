@@ -25,6 +25,10 @@ pub struct TurnSpeaker {
     /// The caller has the role `owner`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_owner: bool,
+    /// The caller names users and has none: the one person of an installation without authentication, or its
+    /// operator.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_local: bool,
 }
 
 impl TurnSpeaker {
@@ -44,7 +48,7 @@ impl TurnSpeaker {
                 ));
             }
         };
-        Ok(Self { caller, user, is_owner: actor.role == Role::Owner })
+        Ok(Self { caller, user, is_owner: actor.role == Role::Owner, is_local: actor.names_users() })
     }
 
     /// The same speaker in a conversation with this open sitting. On a server without authentication all callers are

@@ -388,7 +388,7 @@ pub fn retry(actor: &Actor, session: &Session, ids: &dyn IdSource) -> Result<New
     fresh.is_group = head.is_group;
     fresh.priority = head.priority;
     let old = &session.details;
-    let run = old.run.as_ref().map(|_| Run::of(session).afresh().to_json()).transpose()?;
+    let run = old.run.as_ref().map(|_| Run::of(session).afresh(actor).to_json()).transpose()?;
     Ok(NewSession {
         id: SessionId::drawn(ids),
         head: fresh,

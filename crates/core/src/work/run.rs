@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::output::OutputContract;
 use super::retry_chain::RetryChain;
 use super::write_grant::WriteGrant;
+use crate::access::Actor;
+use crate::activity::BridgePerson;
 use crate::definitions::criteria::Dimension;
 use crate::definitions::task::{ApprovalTerms, OnChildFailure, RunLimits};
 use crate::error::Result;
@@ -19,6 +21,9 @@ use crate::view::UnreadAnswer;
 pub struct Run {
     pub task_slug: Option<String>,
     pub description: Option<String>,
+    /// The person who triggered it or, where it is done again, who retried it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub triggered_by: Option<BridgePerson>,
     pub output: Option<OutputContract>,
     /// The entities that it may write. A run from before grants existed has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,10 +133,11 @@ impl Run {
         Json::of(self)
     }
 
-    /// The same contract, without any progress.
+    /// The same contract, without any progress, for a caller who has the work done again.
     #[must_use]
-    pub fn afresh(self) -> Self {
+    pub fn afresh(self, by: &Actor) -> Self {
         Self {
+            triggered_by: BridgePerson::of(by),
             approval_id: None,
             resume: None,
             denials: Vec::new(),

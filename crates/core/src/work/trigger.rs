@@ -6,6 +6,7 @@ use super::output::OutputContract;
 use super::run::{Run, StepOf};
 use super::write_grant::WriteGrant;
 use crate::access::Actor;
+use crate::activity::BridgePerson;
 use crate::approval::decide::{ApprovalQuestion, ask};
 use crate::approval::safety_gate::GateVerdict;
 use crate::approval::{self, Approval};
@@ -112,14 +113,14 @@ pub fn again(
     }
     let parent_id = fresh.id.clone();
     let title = |session: &Session| session.details.title.as_deref().unwrap_or_default().to_owned();
-    begin(&mut starts, fresh, Run::of(parent).afresh(), Status::Running, &title(parent), now, ids)?;
+    begin(&mut starts, fresh, Run::of(parent).afresh(actor), Status::Running, &title(parent), now, ids)?;
     let done = |key: &String| {
         children.iter().any(|child| {
             child.head.status == Status::Completed && Run::of(child).step.is_some_and(|step| step.key == *key)
         })
     };
     for child in children {
-        let run = Run::of(child).afresh();
+        let run = Run::of(child).afresh(actor);
         let Some(step) = run.step.clone() else { continue };
         let mut new = of_former(actor, child, ids);
         new.details.parent_id = Some(parent_id.clone());
@@ -187,6 +188,7 @@ fn contract(order: &RunOrder<'_>, output: Option<OutputContract>, judged: bool) 
     Run {
         task_slug: Some(task.slug.clone()),
         description: task.description.clone(),
+        triggered_by: BridgePerson::of(order.actor),
         writes: order
             .writes
             .clone()

@@ -257,7 +257,7 @@ mod tests {
             "tools": [{"type": "http", "name": "t", "url": "https://x", "schema": {}},
                 {"type": "mcp", "server": "s"}, {"type": "builtin", "name": "request_input"}],
             "limits": {"steps": 1, "tokens": 1, "cost_micros": 1, "wall_ms": 1, "concurrency": 1,
-                "context_tokens": 1}}],
+                "context_tokens": 1}, "activity": true}],
         "entities": [{"id": "e", "type_slug": "x", "title": "t", "fields": {"k": 1}}],
         "criteria_sets": [{"id": "c", "name": "C", "dimensions": [{"slug": "d", "name": "n", "type": "select",
             "options": [{"value": "v", "label": "l", "score": 1, "flag": true}],

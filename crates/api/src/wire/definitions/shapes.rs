@@ -198,6 +198,8 @@ pub struct Agent {
     #[schema(max_items = 64)]
     tools: Vec<Tool>,
     limits: AgentLimits,
+    /// Runs of this agent are given the recent activity of the person who triggered them.
+    activity: bool,
     version: u64,
     created_by: Option<String>,
     #[schema(value_type = String, format = DateTime)]

@@ -49,7 +49,7 @@ pub fn message(on_busy: OnBusy) -> IncomingMessage {
 /// The holder of [`talking`], who is its only participant.
 pub fn alone() -> TurnSpeaker {
     let holder = Some(UserId::stored("holder"));
-    TurnSpeaker { caller: holder.clone(), user: holder, is_owner: false }
+    TurnSpeaker { caller: holder.clone(), user: holder, ..TurnSpeaker::default() }
 }
 
 pub fn sat(active: i64) -> Talk {
@@ -98,7 +98,7 @@ fn a_sitting_stays_open_and_keeps_its_owner() {
 
 fn speaks(name: &str, is_owner: bool) -> TurnSpeaker {
     let user = Some(UserId::stored(name));
-    TurnSpeaker { caller: user.clone(), user, is_owner }
+    TurnSpeaker { caller: user.clone(), user, is_owner, is_local: false }
 }
 
 #[test]
