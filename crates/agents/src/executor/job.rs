@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sederunt_core::access::Actor;
+use sederunt_core::activity::injection;
 use sederunt_core::definitions::agent::Tool as Definition;
 use sederunt_core::definitions::task::RunLimits;
 use sederunt_core::definitions::{Agent, StoredDefinition};
-use sederunt_core::engine::{Brief, DraftEvent, Engine};
+use sederunt_core::engine::{Brief, DraftEvent, Engine, RecentActivity};
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::lesson::{Lesson, shown};
@@ -100,6 +101,8 @@ struct RunState {
     lessons: Vec<Lesson>,
     /// What people answered to forms of this session, in words.
     answers: Vec<String>,
+    /// What the person who triggered the run did last.
+    activity: Option<RunActivity>,
     model: Arc<dyn Model>,
     tools: Toolbox,
     specs: Vec<ToolSpec>,
@@ -108,6 +111,13 @@ struct RunState {
     tally: UsageTally,
     /// Replies in a row that called a tool with arguments that cannot be read.
     bad_replies: u32,
+}
+
+/// The activity that a run is given.
+struct RunActivity {
+    recent: RecentActivity,
+    /// The log says that it entered a prompt.
+    is_logged: bool,
 }
 
 impl RunState {
@@ -265,6 +275,10 @@ impl Job {
         let log = self.log().await?;
         let lessons = self.lessons(&brief, &log).await?;
         let answers = self.answers(&brief, &log).await?;
+        let activity = self.claim.engine.activity_for_run(&self.claimed, agent).await?.map(|recent| {
+            let is_logged = log.iter().any(|event| injection::names_bridge(event, &recent.bridge));
+            RunActivity { recent, is_logged }
+        });
         let LogReplay { messages, spent, open } = replay::read(&log);
         let tally = UsageTally { model: model_name, before: spent, now: spent };
         self.trace.lock().tally = Some(tally.clone());
@@ -272,6 +286,7 @@ impl Job {
             brief,
             lessons,
             answers,
+            activity,
             model,
             tools,
             specs,

@@ -243,6 +243,8 @@ struct StagedReply {
     buffer: Buffer,
     records: TurnRecords,
     recalled: TurnRecall,
+    /// What entered the prompt beside what was recalled, by kind and ids.
+    injected: Vec<(&'static str, Vec<String>)>,
     /// The approach of a guided exercise.
     approach: Option<String>,
     /// What a model found worth keeping in the message; `None`: use the rules.
@@ -312,7 +314,7 @@ impl Conversations {
             change,
             buffer,
             records,
-            injected: recalled.injected(),
+            injected: recalled.injected().into_iter().chain(reply.injected).collect(),
             usage: reply.usage,
         })))
     }
@@ -408,6 +410,7 @@ impl Conversations {
             buffer,
             records: TurnRecords::default(),
             recalled,
+            injected: Vec::new(),
             approach: None,
             found: None,
             usage: Usage::default(),
@@ -450,7 +453,7 @@ impl Conversations {
                         match responded? {
                             ModelResponse::Said(said) => said,
                             ModelResponse::Asks(mut asks) => {
-                                asks.injected = reply.recalled.injected();
+                                asks.injected.splice(0..0, reply.recalled.injected());
                                 return Ok(Staged::Asks(asks));
                             }
                         }
@@ -459,6 +462,7 @@ impl Conversations {
                         self.respond_stateless(messages, model, reply.crisis.level).await?
                     }
                 };
+                reply.injected = said.injected();
                 (reply.text, reply.before, reply.usage) = (said.text, said.before, said.usage);
             }
         }

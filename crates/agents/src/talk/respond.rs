@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use sederunt_core::activity::injection;
 use sederunt_core::definitions::agent::Tool as Definition;
 use sederunt_core::definitions::task::RunLimits;
 use sederunt_core::event::Event;
@@ -12,16 +13,16 @@ use sederunt_core::lesson::shown;
 use sederunt_core::safety::Level;
 use sederunt_core::talk::Tier;
 use sederunt_core::talk::turn_memory::TurnRecall;
-use sederunt_core::{Error, Session, limits as core_limits};
+use sederunt_core::{Error, Session, SessionId, limits as core_limits};
 
 use super::Conversations;
 use super::pipeline::{ApprovalRequest, TurnFailure};
 use super::run_turn::TurnListener;
 use super::turn_tools::TurnTools;
-use crate::context::{self, Input, Turn};
+use crate::context::{self, Built, Input, Turn};
 use crate::executor::kit::{ModelKind, context_budget};
 use crate::limits;
-use crate::model::{self, Delta, Message, Model, ModelReply, Request, Usage, eliza};
+use crate::model::{self, Delta, Message, Model, ModelReply, Usage, eliza};
 use crate::steps::replay::{self, OpenCall, SpentUsage};
 
 /// The agent that answers, and its instructions.
@@ -46,7 +47,16 @@ pub(super) struct FinalReply {
     pub text: String,
     /// Replies from before it was steered, as far as they are not in the log.
     pub before: Vec<String>,
+    /// The bridge whose activity entered the prompt.
+    pub activity: Option<SessionId>,
     pub usage: Usage,
+}
+
+impl FinalReply {
+    /// What entered the prompt beside what was recalled, by kind and ids.
+    pub fn injected(&self) -> Vec<(&'static str, Vec<String>)> {
+        self.activity.iter().map(|bridge| (injection::INJECTED, vec![bridge.to_string()])).collect()
+    }
 }
 
 /// A conversation as a model is shown it.
@@ -73,6 +83,7 @@ impl Conversations {
             [] => None,
             tools => Some(TurnTools::of(self, listener, tools).await?),
         };
+        let activity = self.engine.activity_for_turn(begun).await?;
         let TurnHistory { mut messages, open, mut spent } =
             self.history(listener, message, tools.is_some()).await?;
         let mut input = Input {
@@ -81,6 +92,7 @@ impl Conversations {
             lessons: recalled.lessons.iter().map(shown::line).collect(),
             tools: tools.as_ref().map(|tools| tools.toolbox.specs()).unwrap_or_default(),
             workspace: advice(level),
+            activity: activity.as_ref().map(|activity| activity.block.clone()),
             ..Input::default()
         };
         let mut said = FinalReply::default();
@@ -113,7 +125,11 @@ impl Conversations {
                 return Err(TurnFailure::Limit(limit_code(limit)));
             }
             input.transcript = Turn::split(messages.clone());
-            let request = built(&input, persona.budget)?;
+            let built = built(&input, persona.budget)?;
+            if built.shows_activity {
+                said.activity = activity.as_ref().map(|activity| activity.bridge.clone());
+            }
+            let request = built.request;
             let mut hear = |delta: Delta| {
                 if let Delta::Text(text) = delta {
                     listener.say(&text);
@@ -138,6 +154,7 @@ impl Conversations {
                 messages.push(Message::Assistant { text, calls });
                 if let Some(mut asks) = tools.carry_out(asked, &mut messages).await? {
                     asks.usage = said.usage;
+                    asks.injected = said.injected();
                     return Ok(ModelResponse::Asks(asks));
                 }
                 messages.extend(self.steering(listener).await?.into_iter().map(Message::user));
@@ -158,7 +175,7 @@ impl Conversations {
         }
     }
 
-    /// The model's reply to messages without a session.
+    /// The model's reply to messages without a session. It is given no activity: there is no log that could say so.
     pub(super) async fn respond_stateless(
         &self,
         messages: &[Message],
@@ -173,7 +190,7 @@ impl Conversations {
             workspace: advice(level),
             ..Input::default()
         };
-        let request = built(&input, context_budget(None))?;
+        let request = built(&input, context_budget(None))?.request;
         let reply = model.run(&request, &mut |_| {}).await.map_err(TurnFailure::Model)?;
         Ok(FinalReply { text: reply.text, usage: reply.usage, ..FinalReply::default() })
     }
@@ -255,9 +272,8 @@ fn advice(level: Level) -> String {
     }
 }
 
-fn built(input: &Input, budget: usize) -> Result<Request, TurnFailure> {
-    let built = context::build(input, budget).map_err(|error| Error::invalid("agent", error.to_string()))?;
-    Ok(built.request)
+fn built(input: &Input, budget: usize) -> Result<Built, TurnFailure> {
+    context::build(input, budget).map_err(|error| Error::invalid("agent", error.to_string()).into())
 }
 
 /// The code of a turn that ended at a limit.

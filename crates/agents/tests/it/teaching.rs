@@ -1,10 +1,10 @@
 //! Lessons: drawn by a model or by rules, handed to agents at work and in talk, and inert there whatever they say.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use sederunt_agents::model::{Delta, DeltaSink, Error, Message, Model, Request};
+use sederunt_agents::model::Model;
 use sederunt_core::engine::{CaptureOutcome, Engine, FeedbackEnding, LessonSearch};
 use sederunt_core::event::Event;
 use sederunt_core::feedback::capture::{Capture, FeedbackText, Signal, Speaker};
@@ -15,51 +15,8 @@ use sederunt_core::work::ClaimRequest;
 use sederunt_core::{Actor, SessionId};
 
 use crate::executor::World as Work;
-use crate::stand_ins::{Saying, spoken};
+use crate::stand_ins::Overheard;
 use crate::talk::World as Talk;
-
-/// Says one thing, and remembers what it was told.
-#[derive(Debug)]
-struct Overheard {
-    says: Result<&'static str, ()>,
-    told: Mutex<Vec<Request>>,
-}
-
-impl Overheard {
-    fn new(says: &'static str) -> Arc<Self> {
-        Arc::new(Self { says: Ok(says), told: Mutex::default() })
-    }
-
-    fn broken() -> Arc<Self> {
-        Arc::new(Self { says: Err(()), told: Mutex::default() })
-    }
-
-    /// What it was told to be.
-    fn instructions(&self) -> String {
-        self.told.lock().unwrap().iter().map(|request| request.instructions.clone()).collect()
-    }
-
-    /// What a person or a task has said to it, all in one.
-    fn prompts(&self) -> Vec<String> {
-        let told = self.told.lock().unwrap();
-        let text = |message: &Message| match message {
-            Message::User { text } => text.clone(),
-            _ => String::new(),
-        };
-        told.iter().map(|request| request.messages.iter().map(text).collect::<Vec<_>>().join("\n")).collect()
-    }
-}
-
-impl Model for Overheard {
-    fn run<'a>(&'a self, request: &'a Request, hear: DeltaSink<'a>) -> Saying<'a> {
-        self.told.lock().unwrap().push(request.clone());
-        Box::pin(async move {
-            let says = self.says.map_err(|()| Error::Malformed { what: "nothing" })?;
-            hear(Delta::Text(says.to_owned()));
-            Ok(spoken(says))
-        })
-    }
-}
 
 fn down(context: &str) -> Capture {
     let words = FeedbackText { context: Some(context.to_owned()), ..FeedbackText::default() };

@@ -11,6 +11,7 @@ use super::ends::fail;
 use super::{Job, RunHalt, RunResult, RunState};
 use crate::context::{self, Input, Turn};
 use crate::model::{Delta, ModelReply};
+use crate::steps::ClaimContext;
 
 impl Job {
     pub(super) async fn ask(&self, work: &mut RunState) -> RunResult<ModelReply> {
@@ -19,6 +20,9 @@ impl Job {
         let budget = context_budget(agent.and_then(|agent| agent.limits.context_tokens));
         let built = context::build(&input, budget)
             .map_err(|error| RunHalt::Settle(fail("context_too_long", &error.to_string(), false, None)))?;
+        if built.shows_activity {
+            self.log_activity(work).await?;
+        }
         self.trace.lock().said.clear();
         let (said, mut heard) = mpsc::unbounded_channel::<String>();
         let speaking = async {
@@ -61,6 +65,16 @@ impl Job {
         }
     }
 
+    /// Records once that the activity of a bridge enters the prompts of this session.
+    async fn log_activity(&self, work: &mut RunState) -> RunResult<()> {
+        let ClaimContext { engine, actor, session, epoch, .. } = &self.claim;
+        if let Some(activity) = work.activity.as_mut().filter(|activity| !activity.is_logged) {
+            engine.show_activity(actor, session, *epoch, &activity.recent).await?;
+            activity.is_logged = true;
+        }
+        Ok(())
+    }
+
     fn task(&self, brief: &Brief) -> String {
         let task = [self.claimed.session.details.title.as_deref(), brief.run.description.as_deref()];
         task.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
@@ -73,7 +87,7 @@ impl Job {
     }
 
     fn input(&self, work: &RunState) -> Input {
-        let RunState { brief, lessons, answers, specs, messages, .. } = work;
+        let RunState { brief, lessons, answers, activity, specs, messages, .. } = work;
         let details = &self.claimed.session.details;
         let agent = brief.agent.as_ref().map(|agent| &agent.value);
         let structured = brief
@@ -108,6 +122,7 @@ impl Job {
                 })
                 .collect(),
             answers: answers.clone(),
+            activity: activity.as_ref().map(|activity| activity.recent.block.clone()),
             transcript: Turn::split(messages.iter().cloned()),
             tools: specs.clone(),
             output_schema: structured.map(|output| output.schema.clone().unwrap_or_else(any_object)),

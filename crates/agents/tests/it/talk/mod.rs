@@ -7,6 +7,6 @@ mod gate;
 mod memory;
 mod sittings;
 mod turns;
-mod world;
+pub mod world;
 
 pub use world::World;
