@@ -101,7 +101,7 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<WorkCommand>,
     },
-    /// Say which task you are working on, stop, forget what was recorded
+    /// Say which task you are working on, see what agents are told of it, stop, forget what was recorded
     #[command(subcommand)]
     Human(HumanCommand),
     /// List claims, claim work

@@ -3,6 +3,7 @@
 //! Most of these are not the product's own types: a field may be renamed there without a client noticing, and nothing
 //! of the product reaches a client unless it is listed here. Definitions are the exception (see `definitions`).
 
+pub mod activity_block;
 pub mod approval;
 pub mod crisis;
 pub mod definitions;

@@ -11,6 +11,12 @@ pub enum HumanCommand {
     },
     /// Show what you are working on
     Active,
+    /// Print your recent activity as agents are given it
+    Block {
+        /// The most events, the latest ones
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+        limit: u32,
+    },
     /// Stop working on it
     Stop {
         /// The session of your work; without it, the running one

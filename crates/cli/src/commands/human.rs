@@ -1,4 +1,4 @@
-//! `human start|active|stop|forget`.
+//! `human start|active|block|stop|forget`.
 
 use serde_json::{Value, json};
 
@@ -31,6 +31,15 @@ pub async fn run(context: &CommandContext, command: HumanCommand) -> Result<()> 
                 return context.out.line(NOTHING);
             }
             context.out.thing(&work, FIELDS)
+        }
+        HumanCommand::Block { limit } => {
+            let request = Request::get(&["activity-block"]).with("limit", Some(limit.to_string()));
+            let answer = context.send(Missing::Refuse, request).await?;
+            match answer["block"].as_str() {
+                _ if context.out.is_json() => context.out.value(&answer),
+                Some(block) => context.out.line(block),
+                None => context.out.line(NOTHING),
+            }
         }
         HumanCommand::Stop { session } => {
             let session = match session {

@@ -23,7 +23,13 @@ fn a_person_says_what_they_work_on_with_and_without_a_server() {
     let done: Value =
         tokio::runtime::Runtime::new().unwrap().block_on(async { client.post(&path, &body).await.unwrap() });
     assert_eq!((&done["dropped"], &done["last_sequence"]), (&json!(0), &json!(2)));
+    let block = world.ok(&["human", "block", "--limit", "5"]);
+    assert!(block.starts_with("<recent-activity untrusted=\"true\">\n"), "{block}");
+    assert!(block.ends_with("marker \"drafting\"\n</recent-activity>\n"), "{block}");
+    assert_eq!(world.json(&["human", "block"])["block"].as_str().map(str::len), Some(block.len() - 1));
     let stopped = world.json(&["human", "stop"]);
+    assert!(world.ok(&["human", "block"]).contains("working on nothing"));
+    assert_eq!(world.json(&["human", "block"]), json!({"block": null}));
     assert_eq!((&stopped["status"], &stopped["id"]), (&json!("completed"), &json!(session)));
     assert_eq!(world.json(&["human", "stop", &session])["status"], "completed");
     assert_eq!(world.json(&["human", "forget", "--before", "2020-01-01T00:00:00Z"]), json!({"deleted": 0}));

@@ -104,6 +104,7 @@ pub const ROUTES: &[RouteRight] = {
         get("/api/sessions/human/active", Any(Verb::WorkOn)),
         post("/api/sessions/human/stop", Any(Verb::WorkOn)),
         delete("/api/sessions/human", Any(Verb::WorkOn)),
+        get("/api/activity-block", Any(Verb::WorkOn)),
         // Work.
         post("/api/claims", Any(Verb::Work)),
         post("/api/sessions/{id}/heartbeat", Any(Verb::Work)),

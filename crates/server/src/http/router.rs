@@ -11,9 +11,9 @@ use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::error::RequestError;
 use super::routes::{
-    agents, approvals, audit, bundle, chat, crises, criteria, entities, events, feedback, human, keys,
-    lessons, memory, messages, meta, participants, search, sessions, shares, streams, tasks, tenants,
-    threads, users, views, voice, work, work_queue,
+    activity_block, agents, approvals, audit, bundle, chat, crises, criteria, entities, events, feedback,
+    human, keys, lessons, memory, messages, meta, participants, search, sessions, shares, streams, tasks,
+    tenants, threads, users, views, voice, work, work_queue,
 };
 use super::{App, middleware, spec};
 use crate::mcp::{self, Mcp};
@@ -36,6 +36,7 @@ macro_rules! every_route {
             [human::active]
             [human::stop]
             [human::forget]
+            [activity_block::get]
             [shares::create]
             [shares::list]
             [shares::revoke]

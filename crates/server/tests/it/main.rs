@@ -8,6 +8,7 @@
 mod issuer;
 mod server;
 
+mod activity_block;
 mod approvals;
 mod audit;
 mod bad_input;

@@ -1,6 +1,7 @@
 //! The routes: each translates a request into one call of the engine, and its outcome into an
 //! answer. One file per noun.
 
+pub mod activity_block;
 pub mod agents;
 pub mod approvals;
 pub mod audit;

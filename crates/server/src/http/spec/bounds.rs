@@ -75,6 +75,7 @@ fn bounds() -> Vec<Bound> {
         ("maxItems", &["*.participants"], core::PARTICIPANTS_MAX as i128),
         ("maxItems", &["*.events", "*.messages"], core::BATCH_EVENTS_MAX as i128),
         ("maximum", &["/api/threads?limit"], api::THREADS_MAX as i128),
+        ("maximum", &["/api/activity-block?limit"], core::ACTIVITY_LINES_MAX as i128),
         ("maximum", &["*?limit", "*?recent"], core::PAGE_ROWS_MAX as i128),
         ("maximum", &["ClaimRequest.limit"], core::CLAIM_BATCH_MAX as i128),
         ("maximum", &["*.priority"], i128::from(*priority.end())),
