@@ -33,6 +33,7 @@ pub enum FlatProbe {
     Turn,
     Human,
     Custom,
+    ActivityBlock,
 }
 
 impl FlatProbe {
@@ -43,6 +44,7 @@ impl FlatProbe {
             Self::Turn => "probe-turn",
             Self::Human => "probe-human",
             Self::Custom => "probe-custom",
+            Self::ActivityBlock => "probe-activity-block",
         }
     }
 }
@@ -98,7 +100,11 @@ pub fn run(probe: FlatProbe, url: &str, session: &str, count: u64) -> Result<()>
     single_threaded()?.block_on(async {
         let engine = open(url).await?;
         let id = SessionId::parse(session)?;
-        let last = engine.session(&subject::owner(), &id).await?.head.last_sequence;
+        let last = match probe {
+            // Its session is named by the person who holds it.
+            FlatProbe::ActivityBlock => 0,
+            _ => engine.session(&subject::owner(), &id).await?.head.last_sequence,
+        };
         for nth in 0..WARM_UP + count {
             operate(&engine, probe, &payloads, &id, last, nth).await?;
         }
@@ -123,6 +129,7 @@ async fn operate(
         }
         FlatProbe::Turn => crate::talk::turn(engine, id).await?,
         FlatProbe::Human | FlatProbe::Custom => crate::activity::append(engine, probe, id, nth).await?,
+        FlatProbe::ActivityBlock => crate::activity_block::read(engine, id.as_str()).await?,
         FlatProbe::Page => {
             let after = page_start(nth, last);
             let after = after.min(last - PAGE_ROWS as u64);

@@ -4,6 +4,7 @@
 //! starts, so that memory, processor time and instructions belong to one side alone.
 
 mod activity;
+mod activity_block;
 mod appends;
 mod bench;
 mod child;
@@ -46,7 +47,7 @@ const RUN_MAX: Duration = Duration::from_secs(15 * 60);
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
 /// In the order in which they run; the disk is probed again in the middle.
-const MEASURES: [(&str, Measure); 24] = [
+const MEASURES: [(&str, Measure); 25] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
     ("tail", appends::tail),
@@ -71,6 +72,7 @@ const MEASURES: [(&str, Measure); 24] = [
     ("lessons", lessons::found),
     ("mcp", lessons::piped),
     ("activity", activity::recorded),
+    ("activity-block", activity_block::beside_a_session),
 ];
 
 /// Measures Sederunt beside its peers and prints one table.
@@ -125,6 +127,9 @@ enum Part {
     /// Appends batches of custom events N times, for counting instructions
     #[command(hide = true)]
     ProbeCustom { store: String, session: String, count: u64 },
+    /// Reads a person's recent activity N times, for counting instructions
+    #[command(hide = true)]
+    ProbeActivityBlock { store: String, session: String, count: u64 },
 }
 
 fn main() -> Result<()> {
@@ -148,6 +153,9 @@ fn main() -> Result<()> {
         }
         Some(Part::ProbeCustom { store, session, count }) => {
             flat::run(flat::FlatProbe::Custom, &store, &session, count)
+        }
+        Some(Part::ProbeActivityBlock { store, session, count }) => {
+            flat::run(flat::FlatProbe::ActivityBlock, &store, &session, count)
         }
     }
 }
