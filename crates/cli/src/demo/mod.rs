@@ -174,6 +174,11 @@ mod tests {
         assert!(opened.all(|session| session.details.metadata.as_str().contains(r#""demo":true"#)));
         assert!(sessions.iter().any(|session| session.details.task_id.as_deref() == Some("demo-report")));
 
+        let block = store.activity_block(&me, 20).await.unwrap().unwrap().block;
+        for part in ["Plan the trip to Mull", "viewed **Isle of Mull** (place)", "comparing the ferries"] {
+            assert!(block.contains(part), "{part}: {block}");
+        }
+
         let before = sessions.len();
         assert!(prepare(&store, &me).await.unwrap(), "a demo that was filled before goes on");
         let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(TypeFilter::All, 1000) };

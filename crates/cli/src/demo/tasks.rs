@@ -1,11 +1,15 @@
-//! Demo tasks: an agent, an entity, criteria, and two tasks, each started once. The server's own workers run them;
-//! their outputs wait in the inbox. Everything defined here has an id that begins with `demo-`.
+//! Demo tasks: an agent, entities, criteria, and two tasks, each started once. The server's own workers run them; their
+//! outputs wait in the inbox. A third task is what the person at the demo works on. Everything defined here has an id that
+//! begins with `demo-`, except the place that the person visits: a visit names its entity by a UUID.
 
 use std::sync::Arc;
 
-use sederunt::{Actor, Engine, Json, Result};
+use sederunt::{Actor, Append, DraftEvent, Engine, Json, Result};
 use sederunt_core::definitions::Bundle;
-use serde_json::json;
+use serde_json::{Value, json};
+
+/// The entity that the person at the demo visits.
+const VISITED: &str = "de300000-0000-4000-8000-000000000001";
 
 pub async fn define_and_start(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
     let definitions = json!({
@@ -28,7 +32,10 @@ pub async fn define_and_start(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
                 "option_styles": {"cruel": {"hard_block": true}},
             }],
         }],
-        "entities": [{"id": "demo-oban", "type_slug": "place", "title": "Oban", "fields": {"country": "Scotland"}}],
+        "entities": [
+            {"id": "demo-oban", "type_slug": "place", "title": "Oban", "fields": {"country": "Scotland"}},
+            {"id": VISITED, "type_slug": "place", "title": "Isle of Mull", "fields": {"country": "Scotland"}},
+        ],
         "tasks": [
             {
                 "id": "demo-report",
@@ -50,6 +57,7 @@ pub async fn define_and_start(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
                     },
                 },
             },
+            {"id": "demo-trip", "slug": "demo-trip", "name": "Plan the trip to Mull"},
             {
                 "id": "demo-publish",
                 "slug": "demo-publish",
@@ -67,5 +75,27 @@ pub async fn define_and_start(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
     for task in ["demo-report", "demo-publish"] {
         engine.trigger(me, task, None, None).await?;
     }
-    Ok(())
+    work_on_the_trip(engine, me).await
+}
+
+/// Has the person at the demo work on a task, with a few steps of their own.
+async fn work_on_the_trip(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
+    let bridge = engine.start_bridge(me, Some("demo-trip"), None).await?.session.id;
+    let path = format!("/entities/{VISITED}");
+    let view = json!({"entity_id": VISITED, "entity_type": "place", "pathname": path});
+    let step = |kind: &str, content: Option<&str>, metadata: Option<Value>| -> Result<DraftEvent> {
+        Ok(DraftEvent {
+            kind: format!("human.{kind}"),
+            content: content.map(|text| Json::of(&text)).transpose()?,
+            metadata: metadata.as_ref().map(Json::of).transpose()?,
+            ..DraftEvent::default()
+        })
+    };
+    let events = vec![
+        step("navigate", None, Some(json!({"pathname": path})))?,
+        step("entity_view", None, Some(view))?,
+        step("marker", Some("comparing the ferries"), None)?,
+        step("navigate", None, Some(json!({"pathname": "/timetable"})))?,
+    ];
+    engine.append(me, &bridge, Append { events, ..Append::default() }, None).await.map(drop)
 }

@@ -94,6 +94,34 @@ fn people_are_asked_as_the_guide_says() {
 }
 
 #[test]
+fn agents_know_what_a_person_works_on_as_the_guide_says() {
+    let world = World::new();
+    let server = world.serve(&[]);
+    let guide = commands("working-on.md").replace("http://localhost:7070", &server.url);
+    assert!(guide.contains("post sessions/human/start") && guide.contains("sederunt human block"), "{guide}");
+    let ran = run(&world, &guide);
+    for part in [
+        "Working on: **Q2 portfolio review** (started at ",
+        " viewed **Acme Corp** (companies)\n",
+        " marker \"drafting outreach to Acme\"\n",
+        " navigate /chat\n</recent-activity>\n",
+        "You are working on nothing.\ndeleted 1 session",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("navigate /t/") && !ran.stdout.contains("tab=notes"), "{}", ran.stdout);
+    let answers: Vec<serde_json::Value> =
+        ran.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let injected: Vec<&serde_json::Value> = answers
+        .iter()
+        .map(|answer| &answer["events"][0]["metadata"])
+        .filter(|told| !told.is_null())
+        .collect();
+    let [talk, work] = &injected[..] else { panic!("{}", ran.stdout) };
+    assert_eq!((&talk["kind"], talk), (&"activity".into(), work), "{}", ran.stdout);
+}
+
+#[test]
 fn a_thumb_down_by_hand_comes_back_as_the_guide_says() {
     let world = World::new();
     let server = world.serve(&[]);
