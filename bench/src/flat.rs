@@ -4,10 +4,12 @@
 use std::fs;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
+use sederunt_core::definitions::View;
 use sederunt_core::engine::{Append, Engine};
 use sederunt_core::event::EventQuery;
 use sederunt_core::ids::SessionId;
+use sederunt_core::json::Json;
 
 use crate::bench::{Bench, LONG, SHORT};
 use crate::child;
@@ -15,11 +17,13 @@ use crate::load::single_threaded;
 use crate::payload::Payloads;
 use crate::raw::sqlite::page_start;
 use crate::report::Row;
-use crate::subject::{self, open};
+use crate::subject::{self, Subject, open};
 
 /// Operations whose instructions are counted, after as many that warm up.
 const COUNTED: u64 = 200;
 const WARM_UP: u64 = 50;
+/// Saves of a response before its next one is counted.
+const SAVES: u64 = 1_000;
 /// A page that both sessions can fill.
 const PAGE_ROWS: usize = 10;
 /// A function that only the search index's own thread runs.
@@ -34,6 +38,7 @@ pub enum FlatProbe {
     Human,
     Custom,
     ActivityBlock,
+    Save,
 }
 
 impl FlatProbe {
@@ -45,6 +50,7 @@ impl FlatProbe {
             Self::Human => "probe-human",
             Self::Custom => "probe-custom",
             Self::ActivityBlock => "probe-activity-block",
+            Self::Save => "probe-save",
         }
     }
 }
@@ -61,6 +67,38 @@ pub fn growth(bench: &Bench) -> Result<Vec<Row>> {
             Ok(Row::at_most_times(measure, long, short, "instructions", 1.1))
         })
         .collect()
+}
+
+/// A save of a response that was saved a thousand times against one of a response that was not.
+pub fn autosave(bench: &Bench) -> Result<Vec<Row>> {
+    let subject = Subject::on_disk(bench)?;
+    let mut responses = Vec::new();
+    subject.with_engine(async |engine| {
+        for (id, saves) in [("saved-often", SAVES), ("saved-never", 0)] {
+            let form =
+                r#"{"title":"Form","questions":[{"key":"n","label":"N","type":"number"}],"response":{}}"#;
+            let view: View = sederunt_core::strict::read(form)?;
+            let owner = subject::owner();
+            engine.define(&owner, Some(id), view, None).await?;
+            let response = engine.open_response(&owner, id, None, None).await?.response.session.id;
+            for nth in 0..saves {
+                save(engine, &response, nth).await?;
+            }
+            responses.push(response);
+        }
+        Ok(())
+    })?;
+    let [often, never] = &responses[..] else { bail!("the responses were not made") };
+    let often = instructions(bench, FlatProbe::Save, &subject.url, often.as_str())?;
+    let never = instructions(bench, FlatProbe::Save, &subject.url, never.as_str())?;
+    let measure = format!("autosave of a form after {SAVES} saves / after none");
+    Ok(vec![Row::at_most_times(measure, often, never, "instructions", 1.25)])
+}
+
+async fn save(engine: &Engine, response: &SessionId, nth: u64) -> Result<()> {
+    let values = Json::parse(format!(r#"{{"n":{nth}}}"#).as_bytes())?;
+    engine.save_response(&subject::owner(), response, None, &values, None).await?;
+    Ok(())
 }
 
 /// Instructions of one operation: those of a run with many minus those of a run with none.
@@ -130,6 +168,8 @@ async fn operate(
         FlatProbe::Turn => crate::talk::turn(engine, id).await?,
         FlatProbe::Human | FlatProbe::Custom => crate::activity::append(engine, probe, id, nth).await?,
         FlatProbe::ActivityBlock => crate::activity_block::read(engine, id.as_str()).await?,
+        // A number that the log does not hold yet, whatever was saved before.
+        FlatProbe::Save => save(engine, id, last + nth).await?,
         FlatProbe::Page => {
             let after = page_start(nth, last);
             let after = after.min(last - PAGE_ROWS as u64);

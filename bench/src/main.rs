@@ -47,7 +47,7 @@ const RUN_MAX: Duration = Duration::from_secs(15 * 60);
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
 /// In the order in which they run; the disk is probed again in the middle.
-const MEASURES: [(&str, Measure); 25] = [
+const MEASURES: [(&str, Measure); 26] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
     ("tail", appends::tail),
@@ -58,6 +58,7 @@ const MEASURES: [(&str, Measure); 25] = [
     ("pages", pages::pages),
     ("process", process::start),
     ("flat", flat::growth),
+    ("autosave", flat::autosave),
     ("claims", claims::on_sqlite),
     ("claims-postgres", claims::on_postgres),
     ("fanout", fanout::paced),
@@ -118,6 +119,9 @@ enum Part {
     /// Takes turns in a session N times, for counting instructions
     #[command(hide = true)]
     ProbeTurn { store: String, session: String, count: u64 },
+    /// Saves a response N times, for counting instructions
+    #[command(hide = true)]
+    ProbeSave { store: String, session: String, count: u64 },
     /// Reads pages of a session N times, for counting instructions
     #[command(hide = true)]
     ProbePage { store: String, session: String, count: u64 },
@@ -144,6 +148,9 @@ fn main() -> Result<()> {
         }
         Some(Part::ProbeTurn { store, session, count }) => {
             flat::run(flat::FlatProbe::Turn, &store, &session, count)
+        }
+        Some(Part::ProbeSave { store, session, count }) => {
+            flat::run(flat::FlatProbe::Save, &store, &session, count)
         }
         Some(Part::ProbePage { store, session, count }) => {
             flat::run(flat::FlatProbe::Page, &store, &session, count)

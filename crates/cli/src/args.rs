@@ -13,7 +13,8 @@ pub use feedback::{FeedbackCommand, GiveFeedbackArgs, LessonFilterArgs, LessonsC
 pub use human::HumanCommand;
 pub use work::{
     AgentsCommand, ApproveArgs, BundleCommand, CriteriaCommand, DenyArgs, EntitiesCommand, InboxArgs,
-    InboxCommand, ListTasksArgs, PageArgs, TasksCommand, ViewsCommand, WorkCommand,
+    InboxCommand, ListTasksArgs, PageArgs, ResponsesCommand, TasksCommand, ViewResponsesArgs, ViewsCommand,
+    WorkCommand,
 };
 
 use crate::chat::commands::Tier;
@@ -87,6 +88,9 @@ pub enum Command {
     /// Define views, the forms that people answer
     #[command(subcommand, visible_alias = "view")]
     Views(ViewsCommand),
+    /// List and show responses, the answers that are saved before they are submitted
+    #[command(subcommand, visible_alias = "response")]
+    Responses(ResponsesCommand),
     /// Export and import all definitions of a tenant
     #[command(subcommand)]
     Bundle(BundleCommand),

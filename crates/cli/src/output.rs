@@ -81,8 +81,8 @@ pub fn note(text: impl AsRef<str>) {
 /// One column of a list, or one field of a thing.
 #[derive(Clone, Copy)]
 pub struct Column {
-    title: &'static str,
-    cell: fn(&Value) -> String,
+    pub title: &'static str,
+    pub cell: fn(&Value) -> String,
 }
 
 /// A column by its title and how a row fills it.

@@ -111,6 +111,8 @@ pub enum Conflict {
     PromotionPending,
     #[error("only a submitted response is promoted; this one {}", standing(*.status))]
     NotSubmitted { status: Status },
+    #[error("this was saved from elsewhere meanwhile: its version is {version}; read it again")]
+    StaleVersion { version: u64 },
     #[error("that name is taken")]
     AlreadyExists,
     #[error("{}", decided_sentence(.decision, .decided_by))]
@@ -191,7 +193,7 @@ impl Conflict {
             Self::SessionClosed | Self::NothingToStop { .. } => "session_closed",
             Self::GroupSession => "group_session",
             Self::TypeMismatch { .. } | Self::NoRun | Self::NotForType { .. } => "type_mismatch",
-            Self::StaleBase | Self::StaleFields { .. } => "stale_base",
+            Self::StaleBase | Self::StaleFields { .. } | Self::StaleVersion { .. } => "stale_base",
             Self::AlreadyExists => "already_exists",
             Self::AlreadyDecided { .. } | Self::ApprovalExpired { .. } => "already_decided",
             Self::TaskNotActive { .. } => "task_not_active",

@@ -146,6 +146,8 @@ pub const SCALE_STEPS_MAX: usize = 11;
 pub const EMBED_ORIGINS_MAX: usize = 20;
 /// The name of a host, in bytes.
 pub const HOST_BYTES_MAX: usize = 253;
+/// Open anonymous drafts of one view. The longest silent one makes room for the next.
+pub const ANONYMOUS_DRAFTS_MAX: usize = 1_000;
 /// A question, in characters.
 pub const QUESTION_CHARS_MAX: usize = 500;
 /// One answer to a view; with who gave it, it must fit into metadata.

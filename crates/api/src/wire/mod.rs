@@ -14,6 +14,7 @@ pub mod human;
 pub mod lesson;
 pub mod memory;
 pub mod people;
+pub mod response;
 pub mod search;
 pub mod session;
 pub mod state;

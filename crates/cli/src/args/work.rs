@@ -183,12 +183,48 @@ pub enum ViewsCommand {
         #[arg(long, value_name = "TIME")]
         expires: Option<Span>,
     },
+    /// List responses, newest first, or export them as CSV
+    Responses(ViewResponsesArgs),
     /// List answers, oldest first
     Answers {
         /// The id of the view
         id: String,
         #[command(flatten)]
         page: PageArgs,
+    },
+}
+
+/// Which responses to a view.
+#[derive(Debug, Args)]
+pub struct ViewResponsesArgs {
+    /// The id of the view
+    pub id: String,
+    /// Only those with this status: draft, submitted, promoted or abandoned
+    #[arg(long, value_name = "WORD")]
+    pub status: Option<String>,
+    /// Print all of them as CSV, for spreadsheets
+    #[arg(long, conflicts_with_all = ["limit", "cursor"])]
+    pub csv: bool,
+    #[command(flatten)]
+    pub page: PageArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ResponsesCommand {
+    /// List the responses to a view, newest first
+    Ls {
+        /// The id of the view
+        view: String,
+        /// Only those with this status: draft, submitted, promoted or abandoned
+        #[arg(long, value_name = "WORD")]
+        status: Option<String>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
+    /// Show one response
+    Show {
+        /// The response: its id
+        id: String,
     },
 }
 

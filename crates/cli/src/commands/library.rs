@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CommandContext, json_in, shares, tasks};
+use super::{CommandContext, json_in, responses, shares, tasks};
 use crate::api::{Missing, Request};
 use crate::args::{AgentsCommand, CriteriaCommand, EntitiesCommand, PageArgs, ViewsCommand};
 use crate::exit::Result;
@@ -144,6 +144,7 @@ pub async fn views(context: &CommandContext, command: ViewsCommand) -> Result<()
             let request = Request::post(&["views", &id, "share"], body);
             shares::show_made(context, &context.send(Missing::Refuse, request).await?)
         }
+        ViewsCommand::Responses(wish) => responses::of_view(context, wish).await,
         ViewsCommand::Answers { id, page } => {
             list(context, Request::get(&["views", &id, "answers"]), page, ANSWERS).await
         }

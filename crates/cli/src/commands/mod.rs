@@ -12,6 +12,7 @@ pub mod lessons;
 mod library;
 pub mod memory;
 mod purge;
+mod responses;
 mod safety;
 mod sessions;
 mod shares;
@@ -143,6 +144,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Entities(command) => library::entities(&context, command).await,
         Command::Criteria(command) => library::criteria(&context, command).await,
         Command::Views(command) => library::views(&context, command).await,
+        Command::Responses(command) => responses::run(&context, command).await,
         Command::Bundle(command) => bundle::run(&context, command).await,
         Command::Inbox(wish) => inbox::run(&context, wish).await,
         Command::Approve(wish) => inbox::approve(&context, wish).await,

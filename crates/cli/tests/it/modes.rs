@@ -71,6 +71,14 @@ views show where
 views edit where empty.json
 views answers where
 views answers nothing
+views responses where
+views responses where --status draft
+views responses where --status nope
+views responses where --csv
+views responses nothing
+responses ls where
+responses ls nothing
+responses show nothing
 tasks create task.json
 tasks create wrong.json
 tasks ls

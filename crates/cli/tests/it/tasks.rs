@@ -125,6 +125,12 @@ fn definitions_are_listed_edited_and_carried_over_without_a_server() {
     assert_eq!(world.json(&["tasks", "resume", "report"])["status"], "active");
 
     assert_eq!(world.json(&["views", "answers", "where"])["items"], json!([]), "it was never published");
+    assert_eq!(world.json(&["responses", "ls", "where"])["items"], json!([]));
+    assert!(world.ok(&["views", "responses", "where"]).starts_with("ID "));
+    let csv = world.ok(&["views", "responses", "where", "--csv"]);
+    assert!(csv.starts_with("id,status,") && csv.ends_with("promoted_at,place\r\n"), "{csv}");
+    world.fails(&["responses", "show", "nothing"], 3);
+    world.fails(&["views", "responses", "where", "--csv", "--limit", "1"], 2);
     world.ok(&["bundle", "export", "bundle.json"]);
     let other = World::new();
     std::fs::copy(world.path("bundle.json"), other.path("bundle.json")).unwrap();

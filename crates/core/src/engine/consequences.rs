@@ -10,10 +10,11 @@ use crate::feedback::failure;
 use crate::ids::{IdSource, SessionId};
 use crate::json::Json;
 use crate::limits;
+use crate::response::ResponseState;
 use crate::session::decide::{SessionStep, move_to};
 use crate::session::query::{SessionQuery, TypeFilter};
 use crate::session::status::Authority;
-use crate::session::{Session, Status};
+use crate::session::{Session, SessionType, Status};
 use crate::store::{Change, Record, Update};
 use crate::time::Timestamp;
 use crate::work::graph::{self, GraphChild};
@@ -109,9 +110,21 @@ fn add(change: &mut Change, session: &Session, mut step: SessionStep) -> Result<
     let failure = failure::leave(session, &mut step)?;
     change.milestones.extend(Milestone::ended(session, &step.update));
     change.records.append(&mut step.records);
+    change.records.extend(ended_response(session, &step.update));
     change.records.extend(failure.map(|left| Record::AddFeedback(Box::new(left))));
     change.parts.push(step_part(session, step));
     Ok(())
+}
+
+/// The record that follows the end of a response, whatever ends it.
+fn ended_response(session: &Session, update: &Update) -> Option<Record> {
+    let state = match update.status? {
+        _ if session.head.session_type != SessionType::Response => return None,
+        Status::Completed => ResponseState::Submitted,
+        to if to.is_terminal() => ResponseState::Abandoned,
+        _ => return None,
+    };
+    Some(Record::SetResponse { session: session.id.clone(), state })
 }
 
 /// Starts a step whose dependencies are done: queued for its agent, or put into its person's inbox.

@@ -18,6 +18,7 @@ use crate::ids::{SessionId, TenantId, UserId, check_name};
 use crate::json::Json;
 use crate::limits;
 use crate::people::{SecretHash, Share};
+use crate::response;
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
 use crate::store::{Change, ChangePart, Guard, IdemKey, PartTarget, Record, Write};
@@ -296,9 +297,9 @@ impl Engine {
                 let token = respondent::link_token(&secret, &actor.tenant, &view.id);
                 Box::new(PublishedView { view: view.clone(), token })
             });
-            let asked = match &published {
-                Some(_) => self.opened(actor, view.clone(), &secret, cookie).await.ok().map(Box::new),
-                None => None,
+            let asked = match view.value.takes_answers() {
+                true => self.opened(actor, view.clone(), &secret, cookie).await.ok().map(Box::new),
+                false => None,
             };
             return Ok(ViewDisplay::Whole { view: Box::new(view), published, asked });
         }
@@ -317,8 +318,11 @@ impl Engine {
         let cleared = known(secret, actor, &view, cookie, now);
         let has_answered = cleared.as_ref().is_some_and(|cleared| cleared.has_answered);
         let admitted = admit(&view, actor, cleared.map(|cleared| cleared.who))?;
-        let session = self.session_of(&actor.tenant, &view).await?;
-        let open = decide::check_open(&view.value, &session, now).is_ok();
+        let session = match &view.value.response {
+            Some(_) => None,
+            None => Some(self.session_of(&actor.tenant, &view).await?),
+        };
+        let open = check_takes_answers(&view.value, session.as_ref(), now).is_ok();
         let (who, cookie) = match admitted {
             Admission::As(who) => (Some(who), None),
             Admission::Anyone => {
@@ -331,14 +335,21 @@ impl Engine {
         let answered = match &who {
             // A caller who only named an address is not told whether the person with that address has answered.
             Some(who) if who.kind == RespondentKind::Lead && !has_answered => false,
-            Some(who) => self.answer_of(secret, &view, &session, who).await?.is_some(),
+            Some(who) => match &session {
+                Some(session) => self.answer_of(secret, &view, session, who).await?.is_some(),
+                None => self.has_responded(actor, &view, secret, who).await?,
+            },
             None => false,
+        };
+        let asked_by = match &session {
+            Some(session) => self.asker(session).await?,
+            None => Asker { name: None, tenant: shown_tenant(&actor.tenant) },
         };
         Ok(OpenedView {
             id: view.id,
             title: view.value.title.clone(),
             description: view.value.description.clone(),
-            asked_by: self.asker(&session).await?,
+            asked_by,
             gate: view.value.publish_config.gate,
             view: who.is_some().then_some(view.value),
             open,
@@ -376,7 +387,11 @@ impl Engine {
             return Err(Error::invalid("lead", "this view does not ask who you are"));
         }
         let now = self.tenant.now().await?;
-        decide::check_open(&view.value, &self.session_of(&actor.tenant, &view).await?, now)?;
+        let session = match &view.value.response {
+            Some(_) => None,
+            None => Some(self.session_of(&actor.tenant, &view).await?),
+        };
+        check_takes_answers(&view.value, session.as_ref(), now)?;
         let entity = self.lead_id(&actor.tenant, &secret, lead).await?;
         self.decide_and_commit(|| {
             Box::pin(async {
@@ -402,6 +417,9 @@ impl Engine {
         let secret = self.tenant.installation_key().await?;
         // A stranger without a cookie gets a name once, before the first round.
         let stranger = &Respondent::cookie(self.ids.hex());
+        if self.found_view(actor, id).await?.value.response.is_some() {
+            return self.submit_as_response(actor, id, cookie, wish, stranger).await;
+        }
         let done = self
             .decide_within(limits::ANSWER_ROUNDS_MAX, || {
                 Box::pin(async {
@@ -584,7 +602,7 @@ impl Engine {
             .collect())
     }
 
-    async fn found_view(&self, actor: &Actor, id: &str) -> Result<StoredDefinition<View>> {
+    pub(super) async fn found_view(&self, actor: &Actor, id: &str) -> Result<StoredDefinition<View>> {
         let doc = self.tenant.doc(&actor.tenant, DefinitionKind::View, id).await?.ok_or(Error::NotFound)?;
         StoredDefinition::of(&doc)
     }
@@ -605,9 +623,8 @@ impl Engine {
         {
             name = Some(doc.body.read::<Task>().map_err(Error::internal)?.name);
         }
-        let is_named = tenant.as_str() != INSTALLATION_TENANT;
         let name = name.filter(|name| !name.trim().is_empty());
-        Ok(Asker { name, tenant: is_named.then(|| tenant.to_string()) })
+        Ok(Asker { name, tenant: shown_tenant(tenant) })
     }
 
     /// The session that takes the answers of a view. An unpublished view has none.
@@ -636,7 +653,7 @@ impl Engine {
     }
 
     /// The entity id of a lead: the existing one with this address, or a new one.
-    async fn lead_id(&self, tenant: &TenantId, secret: &[u8; 32], lead: &Lead) -> Result<String> {
+    pub(super) async fn lead_id(&self, tenant: &TenantId, secret: &[u8; 32], lead: &Lead) -> Result<String> {
         let facets = vec![("type_slug", LEAD.to_owned()), (EMAIL, lead.email.clone())];
         let query = DocQuery { kind: DefinitionKind::Entity, facets, of_user: None, after: None, limit: 1 };
         let known = self.tenant.docs(tenant, query).await?.items.pop();
@@ -644,7 +661,7 @@ impl Engine {
     }
 
     /// The record that makes a lead; `None` if it exists. A stranger cannot change what is known of a person.
-    async fn new_lead(&self, tenant: &TenantId, id: &str, lead: &Lead) -> Result<Option<Record>> {
+    pub(super) async fn new_lead(&self, tenant: &TenantId, id: &str, lead: &Lead) -> Result<Option<Record>> {
         if self.tenant.doc(tenant, DefinitionKind::Entity, id).await?.is_some() {
             return Ok(None);
         }
@@ -671,8 +688,21 @@ fn new_doc<T: crate::definitions::Definition>(
     Ok(Record::PutDoc { doc: Box::new(made.to_doc()?), expects: None })
 }
 
+/// The name of a tenant as respondents see it; that of the installation has none of its own.
+fn shown_tenant(tenant: &TenantId) -> Option<String> {
+    (tenant.as_str() != INSTALLATION_TENANT).then(|| tenant.to_string())
+}
+
+/// Whether a view takes answers now: for the session that has published it, or as responses.
+fn check_takes_answers(view: &View, session: Option<&Session>, now: Timestamp) -> Result<()> {
+    match session {
+        Some(session) => decide::check_open(view, session, now),
+        None => response::decide::check_open(view, now),
+    }
+}
+
 /// The respondent that a cookie proves to a view.
-fn known(
+pub(super) fn known(
     secret: &[u8; 32],
     actor: &Actor,
     view: &StoredDefinition<View>,
@@ -682,7 +712,7 @@ fn known(
     respondent::unseal(secret, &actor.tenant, &view.id, cookie?, now)
 }
 
-fn clearance(
+pub(super) fn clearance(
     secret: &[u8; 32],
     tenant: &TenantId,
     view: &StoredDefinition<View>,

@@ -1,9 +1,10 @@
 //! The response room: answers that people save before they submit them, and that can be written to an entity. A view
 //! with a [`ResponseConfig`] takes them. A response is a session of its own, of type `response`, with one row beside it
 //! ([`ResponseRow`]) that says who answers which view and holds the questions as they were when it was opened. Owns what
-//! opening, saving, submitting and abandoning do. Refuses to keep values: they are the session's draft
+//! opening, saving, submitting and abandoning do ([`decide`]). Refuses to keep values: they are the session's draft
 //! values, and then its result.
 
+pub mod decide;
 mod store;
 
 use std::collections::BTreeMap;

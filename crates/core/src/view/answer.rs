@@ -65,7 +65,7 @@ pub(super) fn told(view_id: &str, respondent: &Respondent, values: &Json) -> Res
 }
 
 /// The event of an answer.
-pub(super) fn event(view_id: &str, respondent: &Respondent, name: &str, values: &Json) -> Result<NewEvent> {
+pub(crate) fn event(view_id: &str, respondent: &Respondent, name: &str, values: &Json) -> Result<NewEvent> {
     let mut event = NewEvent::engine(EventType::known(SUBMIT), Some(told(view_id, respondent, values)?));
     event.external_event_id = Some(name.into());
     event.author = Some(respondent.author().into());

@@ -288,7 +288,7 @@ impl ViewQuestion {
 const SCALE_END_MAX: f64 = 1e6;
 
 /// An HMAC under the installation's key, with every part delimited from the next.
-fn mac(key: &[u8; 32], what: &str, parts: &[&str]) -> [u8; 32] {
+pub(crate) fn mac(key: &[u8; 32], what: &str, parts: &[&str]) -> [u8; 32] {
     let mut message: Vec<u8> = Vec::new();
     for part in std::iter::once(&what).chain(parts) {
         message.extend((part.len() as u64).to_be_bytes());

@@ -58,7 +58,7 @@ impl Respondent {
     }
 
     /// A caller who is known by a credential.
-    fn of(actor: &Actor) -> Self {
+    pub(crate) fn of(actor: &Actor) -> Self {
         match &actor.user {
             Some(user) => Self { kind: RespondentKind::User, id: user.to_string() },
             None => Self { kind: RespondentKind::Credential, id: actor.credential.to_string() },

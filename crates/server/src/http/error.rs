@@ -143,6 +143,7 @@ impl RequestError {
                     Some(json!({ "from": status.as_str(), "to": "promoted" }))
                 }
                 Conflict::StaleFields { fields } => Some(json!({ "fields": fields })),
+                Conflict::StaleVersion { version } => Some(json!({ "version": version })),
                 Conflict::TypeMismatch { field } => Some(json!({ "field": field })),
                 Conflict::Fenced
                 | Conflict::EpochMissing
@@ -303,6 +304,7 @@ mod tests {
             (Conflict::GroupSession.into(), 409, "group_session"),
             (Conflict::TypeMismatch { field: "session_type" }.into(), 409, "type_mismatch"),
             (Conflict::StaleBase.into(), 409, "stale_base"),
+            (Conflict::StaleVersion { version: 3 }.into(), 409, "stale_base"),
             (Conflict::AlreadyExists.into(), 409, "already_exists"),
             (
                 Conflict::AlreadyDecided { decision: "approve", decided_by: "ada".into() }.into(),

@@ -160,6 +160,12 @@ pub const ROUTES: &[RouteRight] = {
         post("/api/views/{id}/submit-interaction", Roles(MEMBERS)).shared(),
         get("/views/{id}", OwnOr(LIBRARY)).shared(),
         post("/views/{id}", Roles(MEMBERS)).shared(),
+        post("/api/views/{id}/responses", Roles(MEMBERS)).shared(),
+        get("/api/views/{id}/responses", OwnOr(OWNERS)),
+        get("/api/responses/{id}", OwnOr(OWNERS)).shared(),
+        patch("/api/responses/{id}", OwnOr(OWNERS)).shared(),
+        post("/api/responses/{id}/submit", OwnOr(OWNERS)).shared(),
+        post("/api/responses/{id}/abandon", OwnOr(OWNERS)).shared(),
         // Talk.
         post("/api/sessions/{id}/messages", On(Verb::Talk)),
         post("/api/sessions/{id}/checkpoint", On(Verb::Sit)),
@@ -304,10 +310,17 @@ mod tests {
     }
 
     #[test]
-    fn a_share_link_reaches_no_route_that_changes_a_session_or_its_row() {
+    fn a_share_link_reaches_no_route_that_changes_another_session_or_its_row() {
         let reached = ROUTES.iter().filter(|row| row.opens_to_shares && row.method != "GET");
         let paths: Vec<_> = reached.map(|row| row.path).collect();
-        assert_eq!(paths, ["/api/views/{id}/lead", "/api/views/{id}/submit-interaction", "/views/{id}"]);
+        assert_eq!(
+            paths,
+            [
+                "/api/views/{id}/lead", "/api/views/{id}/submit-interaction", "/views/{id}",
+                "/api/views/{id}/responses", "/api/responses/{id}", "/api/responses/{id}/submit",
+                "/api/responses/{id}/abandon",
+            ]
+        );
         assert!(opens_to_shares(&Method::HEAD, "/api/sessions/{id}"));
         assert!(!opens_to_shares(&Method::PATCH, "/api/sessions/{id}"));
     }

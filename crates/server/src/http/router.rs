@@ -12,8 +12,8 @@ use utoipa_axum::{PathItemExt as _, paste, routes};
 use super::error::RequestError;
 use super::routes::{
     activity_block, agents, approvals, audit, bundle, chat, crises, criteria, entities, events, feedback,
-    human, keys, lessons, memory, messages, meta, participants, search, sessions, shares, streams, tasks,
-    tenants, threads, users, views, voice, work, work_queue,
+    human, keys, lessons, memory, messages, meta, participants, responses, search, sessions, shares, streams,
+    tasks, tenants, threads, users, views, voice, work, work_queue,
 };
 use super::{App, middleware, spec};
 use crate::mcp::{self, Mcp};
@@ -71,6 +71,10 @@ macro_rules! every_route {
             [views::page, views::submit_page]
             [views::script]
             [views::style]
+            [responses::open, responses::list]
+            [responses::get, responses::save]
+            [responses::submit]
+            [responses::abandon]
             [bundle::export, bundle::import]
             [approvals::list]
             [approvals::get]

@@ -34,6 +34,7 @@ mod meta;
 mod participants;
 mod plain_words;
 mod readers;
+mod responses;
 mod rights;
 mod search;
 mod sessions;

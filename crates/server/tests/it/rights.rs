@@ -148,6 +148,10 @@ impl<'a> Scene<'a> {
         let form = json!({"title": "Which?", "questions": [{"key": "a", "label": "A"}],
             "publish_config": {"gate": "none"}, "session_id": asking, "epoch": claim["claims"][0]["epoch"]});
         let view = publisher.post("/api/views", form).await.expect(201).id();
+        let survey = json!({"title": "How?", "questions": [{"key": "a", "label": "A"}], "response": {}});
+        let survey = owner.post("/api/views", survey).await.expect(201).id();
+        let response =
+            owner.post(&format!("/api/views/{survey}/responses"), json!({})).await.expect(201).id();
         let thumb = json!({"signal": "down", "context": "the total was wrong",
             "what_to_change": "Run the tests before you commit"});
         let given = owner.post("/api/feedback", thumb.clone()).await.expect(200).body;
@@ -169,6 +173,7 @@ impl<'a> Scene<'a> {
             ("/api/approvals/", text(&inbox["items"][0]["id"])),
             ("/api/views/", view.clone()),
             ("/views/", view),
+            ("/api/responses/", response),
             ("/api/feedback/sessions/", text(&open["feedback_session"]["session_id"])),
             ("feedback event", text(&open["feedback_event_id"])),
             ("/api/lessons/", text(&lessons["items"][0]["id"])),
@@ -233,6 +238,7 @@ impl<'a> Scene<'a> {
             ("PATCH", "/api/views/{id}") => json!({"title": "Changed"}),
             (_, "/api/views/{id}/lead") => json!({"name": "Ann", "email": "ann@example.org"}),
             (_, "/api/views/{id}/submit-interaction") => json!({"values": {"a": "x"}}),
+            ("PATCH", "/api/responses/{id}") => json!({"values": {"a": "x"}}),
             (_, "/api/sessions/{id}/human-complete") => json!({"result": {}}),
             (_, "/api/sessions/{id}/elicitation-reply") => json!({"reply": "x"}),
             (_, "/api/sessions/{id}/messages") => json!({"text": "hi", "append_only": true}),

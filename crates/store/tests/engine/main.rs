@@ -20,6 +20,7 @@ mod promotions;
 mod queueing;
 mod quotas;
 mod repeats;
+mod responses;
 mod rights;
 mod shares;
 mod status_map;

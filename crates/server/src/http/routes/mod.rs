@@ -19,6 +19,7 @@ pub mod memory;
 pub mod messages;
 pub mod meta;
 pub mod participants;
+pub mod responses;
 pub mod search;
 pub mod sessions;
 pub mod shares;

@@ -351,7 +351,7 @@ pub async fn style(Params(()): Params<()>) -> Response {
 }
 
 /// The address that a request came from.
-fn address(peer: Option<Extension<Peer>>) -> Option<IpAddr> {
+pub(super) fn address(peer: Option<Extension<Peer>>) -> Option<IpAddr> {
     peer.map(|Extension(Peer(address))| address)
 }
 

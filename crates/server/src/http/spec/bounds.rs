@@ -65,6 +65,7 @@ fn bounds() -> Vec<Bound> {
         ("maxItems", &["*.rubric_scores"], core::RUBRIC_MAX as i128),
         ("maxItems", &["*.sequences"], core::SOURCE_SEQUENCES_MAX as i128),
         ("maxItems", &["*.questions"], core::QUESTIONS_MAX as i128),
+        ("maxItems", &["*.embed_origins"], core::EMBED_ORIGINS_MAX as i128),
         ("maxItems", &["*.tools"], core::TOOLS_MAX as i128),
         ("maxItems", &["*.history"], core::FEEDBACK_HISTORY_MAX as i128),
         ("maxItems", &["*.agent_slugs", "*.session_types"], core::CLAIM_BATCH_MAX as i128),
