@@ -217,3 +217,14 @@ pub struct SubmittedResponse {
     /// The same was submitted before.
     pub repeated: bool,
 }
+
+/// Asks whether a submitted response may be written to its entity.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"assigned_to": "ada"}))]
+pub struct PromoteResponse {
+    /// The user who decides; left out, the one whom the form names, or else an owner.
+    #[serde(alias = "assignedTo")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub assigned_to: Option<String>,
+}

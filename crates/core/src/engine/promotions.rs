@@ -3,13 +3,12 @@
 
 use super::people::audit;
 use super::{CommandOutcome, Decided, Engine, step_part};
-use crate::access::{self, Actor, Role, Verb};
+use crate::access::{Actor, Role};
 use crate::approval::promotion::{self, PromotionSources};
 use crate::definitions::{DefinitionKind, StoredDefinition};
-use crate::error::{Conflict, Error, Result};
+use crate::error::{Error, Result};
 use crate::ids::{SessionId, TenantId, UserId};
 use crate::response::{ResponseForm, StoredResponse};
-use crate::session::SessionType;
 use crate::session::decide::SessionStep;
 use crate::store::{Change, IdemKey, Record, Update};
 
@@ -20,16 +19,18 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &SessionId,
-        assigned_to: Option<&UserId>,
+        assigned_to: Option<&str>,
         key: Option<IdemKey>,
     ) -> Result<StoredResponse> {
+        let assigned_to = assigned_to.map(assignee).transpose()?;
         let done = self
             .decide_and_commit(|| {
                 Box::pin(async {
                     let response = self.response_to_promote(actor, id).await?;
                     let sources = self.promotion_sources(&actor.tenant, &response.row.form).await?;
                     let now = self.tenant.now().await?;
-                    let asked = promotion::ask_again(&response, assigned_to, &sources, now, &*self.ids)?;
+                    let asked =
+                        promotion::ask_again(&response, assigned_to.as_ref(), &sources, now, &*self.ids)?;
                     // The row is changed too, so that the session is not deleted concurrently.
                     let step = SessionStep::of(Update::default());
                     let change = Change::new(actor.tenant.clone())
@@ -47,22 +48,12 @@ impl Engine {
     }
 
     async fn response_to_promote(&self, actor: &Actor, id: &SessionId) -> Result<StoredResponse> {
-        let Some(response) = self.sessions.response(&actor.tenant, id).await? else {
-            let session = self.load(actor, Verb::Read, id).await?;
-            return Err(match session.head.session_type {
-                SessionType::Response => Conflict::TypeMismatch { field: "session_type" }.into(),
-                SessionType::Agent | SessionType::Tool | SessionType::Mixed => Error::NotFound,
-            });
-        };
-        let view = self.tenant.doc(&actor.tenant, DefinitionKind::View, &response.row.view_id).await?;
-        let made_it = actor.user.is_some() && view.is_some_and(|view| view.created_by == actor.user);
+        let (target, _) = self.readable(actor, id, None).await?;
+        let made_it = actor.user.is_some() && target.view.created_by == actor.user;
         match actor.role {
-            Role::Owner => Ok(response),
-            Role::Member if made_it => Ok(response),
-            _ => {
-                access::check(actor, Verb::Read, &response.session)?;
-                Err(Error::denied("only an owner or the maker of the form promotes its responses"))
-            }
+            Role::Owner => Ok(target.response),
+            Role::Member if made_it => Ok(target.response),
+            _ => Err(Error::denied("only an owner or the maker of the form promotes its responses")),
         }
     }
 
@@ -85,4 +76,11 @@ impl Engine {
             criteria: criteria.as_ref().map(StoredDefinition::of).transpose()?,
         })
     }
+}
+
+fn assignee(name: &str) -> Result<UserId> {
+    UserId::parse(name).map_err(|error| match error {
+        Error::Invalid { message, .. } => Error::invalid("assigned_to", message),
+        other => other,
+    })
 }

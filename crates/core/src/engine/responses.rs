@@ -75,9 +75,9 @@ impl AdmittedRespondent {
 }
 
 /// A response that a caller works on.
-struct ResponseTarget {
-    view: StoredDefinition<View>,
-    response: StoredResponse,
+pub(super) struct ResponseTarget {
+    pub(super) view: StoredDefinition<View>,
+    pub(super) response: StoredResponse,
     /// Set if it is not stored yet.
     new: Option<Box<NewResponse>>,
 }
@@ -487,7 +487,7 @@ impl Engine {
     }
 
     /// A response that the caller may read, and whether it is the caller's own. To any other caller it does not exist.
-    async fn readable(
+    pub(super) async fn readable(
         &self,
         actor: &Actor,
         id: &SessionId,

@@ -166,6 +166,7 @@ pub const ROUTES: &[RouteRight] = {
         patch("/api/responses/{id}", OwnOr(OWNERS)).shared(),
         post("/api/responses/{id}/submit", OwnOr(OWNERS)).shared(),
         post("/api/responses/{id}/abandon", OwnOr(OWNERS)).shared(),
+        post("/api/responses/{id}/promote", OwnOr(OWNERS)),
         // Talk.
         post("/api/sessions/{id}/messages", On(Verb::Talk)),
         post("/api/sessions/{id}/checkpoint", On(Verb::Sit)),

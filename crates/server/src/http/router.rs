@@ -75,6 +75,7 @@ macro_rules! every_route {
             [responses::get, responses::save]
             [responses::submit]
             [responses::abandon]
+            [responses::promote]
             [bundle::export, bundle::import]
             [approvals::list]
             [approvals::get]

@@ -33,6 +33,7 @@ mod memory;
 mod meta;
 mod participants;
 mod plain_words;
+mod promotions;
 mod readers;
 mod responses;
 mod rights;

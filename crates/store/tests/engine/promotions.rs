@@ -1,8 +1,10 @@
 //! Promotions: fields of a submitted response that wait to be written to an entity. The response is closed and stays so.
 
 use sederunt_core::approval::decide::{Decision, DecisionRequest};
-use sederunt_core::approval::promotion::{PromotionOutcome, PromotionRequest, PromotionSources, stage};
-use sederunt_core::approval::{Approval, ApprovalState};
+use sederunt_core::approval::promotion::{
+    PromotionOutcome, PromotionRequest, PromotionSources, stage, standing,
+};
+use sederunt_core::approval::{Approval, ApprovalQuery, ApprovalState};
 use sederunt_core::definitions::{CriteriaSet, Entity, View};
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::event::EventQuery;
@@ -10,7 +12,7 @@ use sederunt_core::ids::RandomIds;
 use sederunt_core::response::{ResponseForm, ResponseRow, ResponseState};
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Record, Update, Write};
-use sederunt_core::view::Respondent;
+use sederunt_core::view::{PublishConfig, Respondent};
 use sederunt_core::work::queue::Bucket;
 use sederunt_core::{Actor, Role, SessionId, UserId, limits};
 
@@ -29,6 +31,8 @@ on_both_stores!(
     a_decision_and_the_expiry_at_once_have_one_effect,
     owners_and_the_maker_of_the_form_promote_what_was_submitted,
     two_who_promote_at_once_ask_once,
+    a_submit_stages_its_promotion_once,
+    a_hard_block_at_submit_asks_nobody_and_is_kept,
     a_response_with_a_pending_promotion_is_not_deleted,
     an_owner_finds_promotions_that_are_assigned_to_nobody,
     what_no_worker_did_is_not_retried,
@@ -225,6 +229,7 @@ async fn a_field_that_changed_meanwhile_is_not_overwritten(world: &World) {
 }
 
 async fn a_denied_promotion_leaves_the_response_as_it_was(world: &World) {
+    define_form(world, "owner").await;
     let asked = submitted(world, "r", &NEW_NOTE).await;
     // Outputs fail at the third denial; promotions do not.
     for round in 0..4 {
@@ -239,22 +244,76 @@ async fn a_denied_promotion_leaves_the_response_as_it_was(world: &World) {
     assert_eq!(log(world, "r").await, ["user.output_approval"; 4]);
 }
 
+/// The form of these responses, made by this owner.
+async fn define_form(world: &World, maker: &str) {
+    let ResponseForm { title, questions, response, .. } = form(&NEW_NOTE);
+    let view = View {
+        title,
+        description: None,
+        questions,
+        publish_config: PublishConfig::default(),
+        session_id: None,
+        response: Some(response),
+    };
+    define_criteria(world).await;
+    world.engine.define(&world.actor(Role::Owner, maker), Some("form"), view, None).await.unwrap();
+}
+
+async fn a_submit_stages_its_promotion_once(world: &World) {
+    define_form(world, "owner").await;
+    let other = world.other_node().await;
+    for round in 0..12 {
+        let name = format!("member{round}");
+        let member = world.actor(Role::Member, &name);
+        let id = world.engine.open_response(&member, "form", None, None).await.unwrap().response.row.session;
+        let values = [
+            json(r#"{"q_tone":"kind"}"#),
+            json(&format!(r#"{{"q_tone":"{}"}}"#, ["kind", "curt"][round % 2])),
+        ];
+        let (one, two) = tokio::join!(
+            world.engine.submit_response(&member, &id, None, Some(&values[0])),
+            other.submit_response(&member, &id, None, Some(&values[1])),
+        );
+        match round % 2 {
+            0 => assert!(one.unwrap().repeated != two.unwrap().repeated),
+            _ => {
+                let lost = [one.err(), two.err()].into_iter().flatten().map(|error| error.code());
+                assert_eq!(lost.collect::<Vec<_>>(), ["already_answered"]);
+            }
+        }
+        let query = ApprovalQuery { session: Some(id.clone()), limit: 10, ..ApprovalQuery::default() };
+        let asked = world.engine.approvals(&world.owner(), false, query).await.unwrap().items;
+        assert_eq!(asked.len(), 1, "one promotion");
+        let submits = log(world, id.as_str()).await.into_iter().filter(|kind| kind == "user.form_submit");
+        assert_eq!(submits.count(), 1);
+        let response = world.engine.response(&world.owner(), &id, None).await.unwrap();
+        assert_eq!(response.promotion.map(|promotion| promotion.id), Some(asked[0].id.clone()));
+    }
+}
+
+async fn a_hard_block_at_submit_asks_nobody_and_is_kept(world: &World) {
+    define_form(world, "owner").await;
+    let rita = world.actor(Role::Member, "rita");
+    let id = world.engine.open_response(&rita, "form", None, None).await.unwrap().response.row.session;
+    let cruel = json(r#"{"q_tone":"cruel","q_size":1}"#);
+    let done = world.engine.submit_response(&rita, &id, None, Some(&cruel)).await.unwrap().response;
+    assert_eq!((done.session.head.status, &done.promotion), (Status::Completed, &None));
+    let standing = standing(None, done.session.details.result.as_ref()).unwrap();
+    assert_eq!(standing.block.map(|block| block.option).as_deref(), Some("cruel"));
+    let refused = world.engine.promote(&world.owner(), &id, None, None).await.unwrap_err();
+    assert_eq!(refused.code(), "hard_blocked");
+}
+
 /// Promotes the response `r` again.
 async fn promote(world: &World, actor: &Actor, to: Option<&str>) -> Result<Approval, Error> {
-    let to = to.map(UserId::stored);
-    let response = world.engine.promote(actor, &SessionId::stored("r"), to.as_ref(), None).await?;
+    let response = world.engine.promote(actor, &SessionId::stored("r"), to, None).await?;
     Ok(response.promotion.expect("somebody is asked"))
 }
 
 async fn owners_and_the_maker_of_the_form_promote_what_was_submitted(world: &World) {
     let asked = submitted(world, "r", &NEW_NOTE).await;
-    let view: View = json(
-        r#"{"title":"T","questions":[{"key":"q_tone","label":"Tone"}],"publish_config":{},"response":{}}"#,
-    )
-    .read()
-    .unwrap();
+    define_form(world, "mia").await;
     let owner = world.owner();
-    world.engine.define(&world.actor(Role::Owner, "mia"), Some("form"), view, None).await.unwrap();
     let code = |outcome: Result<Approval, Error>| outcome.map(drop).map_err(|error| error.code());
     assert_eq!(code(promote(world, &owner, None).await), Err("session_running"), "one is pending");
     decide(world, &owner, &asked, deny("no")).await.unwrap();
@@ -281,6 +340,7 @@ async fn owners_and_the_maker_of_the_form_promote_what_was_submitted(world: &Wor
 
 async fn two_who_promote_at_once_ask_once(world: &World) {
     let asked = submitted(world, "r", &NEW_NOTE).await;
+    define_form(world, "owner").await;
     let (owner, other) = (world.owner(), world.other_node().await);
     let mut before = asked;
     for round in 0..10 {

@@ -6,7 +6,8 @@ use axum::{Extension, Json};
 use http::{HeaderMap, StatusCode};
 use sederunt_api::wire::Nothing;
 use sederunt_api::wire::response::{
-    OpenResponse, Response, ResponseList, ResponsesQuery, SaveResponse, SubmitResponse, SubmittedResponse,
+    OpenResponse, PromoteResponse, Response, ResponseList, ResponsesQuery, SaveResponse, SubmitResponse,
+    SubmittedResponse,
 };
 use sederunt_api::wire::session::ShareQuery;
 use sederunt_core::SessionId;
@@ -148,6 +149,26 @@ pub async fn abandon(
 ) -> Result<Json<Response>> {
     let gone = app.engine.abandon_response(&caller.actor, &id, own_cookie(&caller, &headers)).await?;
     Ok(Json(gone.into()))
+}
+
+/// Promote a response
+///
+/// Asks a person whether the fields of a submitted response may be written to an entity: by hand where the form does not
+/// ask by itself, or again after a denial or an expiry. For owners and the form's maker. 409 `session_running` while a
+/// promotion is pending, `already_decided` once it is promoted, `invalid_transition` before it is submitted.
+#[utoipa::path(
+    post, path = "/api/responses/{id}/promote", operation_id = "promote_response", tag = "responses",
+    params(("id" = String, Path, description = "The response")), request_body = Option<PromoteResponse>,
+    responses((status = 200, description = "Asked", body = Response))
+)]
+pub async fn promote(
+    State(app): State<App>,
+    caller: Caller,
+    PathName(id): PathName<SessionId>,
+    input: Input<PromoteResponse>,
+) -> Result<Json<Response>> {
+    let to = input.body.assigned_to.as_deref();
+    Ok(Json(app.engine.promote(&caller.actor, &id, to, input.key).await?.into()))
 }
 
 /// The cookie by which a stranger is recognised: that of the view which the link opens.
