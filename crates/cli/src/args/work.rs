@@ -226,6 +226,14 @@ pub enum ResponsesCommand {
         /// The response: its id
         id: String,
     },
+    /// Ask whether a submitted response may be written to its entity
+    Promote {
+        /// The response: its id
+        id: String,
+        /// Let this user decide
+        #[arg(long, value_name = "USER")]
+        assigned_to: Option<String>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,7 @@
-//! `responses ls|show`, and the responses to a view as a table or as CSV.
+//! `responses ls|show|promote`, and the responses to a view as a table or as CSV.
 
-use serde_json::Value;
+use sederunt::Json;
+use serde_json::{Value, json};
 
 use super::CommandContext;
 use crate::api::{Missing, Request};
@@ -27,6 +28,7 @@ const RESPONSE: &[Column] = &[
     column("score", |response| plain(&response["score"])),
     column("flags", |response| plain(&response["flags"])),
     column("promotion", |response| plain(&response["promotion"]["state"])),
+    column("approval", |response| plain(&response["promotion"]["approval_id"])),
     column("reason", |response| plain(&response["promotion"]["reason"])),
     column("version", |response| plain(&response["version"])),
     column("created", |response| time(&response["created_at"])),
@@ -57,6 +59,11 @@ pub async fn run(context: &CommandContext, command: ResponsesCommand) -> Result<
         ResponsesCommand::Ls { view, status, page } => list(context, &view, status, page).await,
         ResponsesCommand::Show { id } => {
             let request = Request::get(&["responses", &id]);
+            context.out.thing(&context.send(Missing::Refuse, request).await?, RESPONSE)
+        }
+        ResponsesCommand::Promote { id, assigned_to } => {
+            let body = Json::of(&json!({ "assigned_to": assigned_to }))?;
+            let request = Request::post(&["responses", &id, "promote"], &body);
             context.out.thing(&context.send(Missing::Refuse, request).await?, RESPONSE)
         }
     }
@@ -133,8 +140,6 @@ fn quoted(cell: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod demo_text;
 mod fill;
+mod responses;
 mod stories;
 mod tasks;
 
@@ -64,6 +65,7 @@ async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
     if engine.sessions(me, any).await?.items.is_empty() {
         fill::fill(engine, me).await?;
         tasks::define_and_start(engine, me).await?;
+        responses::collect(engine, me).await?;
         return Ok(true);
     }
     Ok(!engine.sessions(me, ours).await?.items.is_empty())
@@ -151,6 +153,7 @@ mod tests {
     use std::collections::HashSet;
 
     use sederunt::Status;
+    use sederunt_core::approval::{ApprovalKind, ApprovalQuery, ApprovalState};
 
     use super::*;
 
@@ -173,6 +176,11 @@ mod tests {
         let mut opened = sessions.iter().filter(|session| session.details.task_id.is_none());
         assert!(opened.all(|session| session.details.metadata.as_str().contains(r#""demo":true"#)));
         assert!(sessions.iter().any(|session| session.details.task_id.as_deref() == Some("demo-report")));
+        let waiting =
+            ApprovalQuery { state: Some(ApprovalState::Pending), limit: 100, ..ApprovalQuery::default() };
+        let waiting = store.approvals(&me, false, waiting).await.unwrap().items;
+        let promotions = waiting.iter().filter(|approval| approval.kind == ApprovalKind::Promotion);
+        assert_eq!(promotions.count(), 1, "a promotion waits in the inbox");
 
         let block = store.activity_block(&me, 20).await.unwrap().unwrap().block;
         for part in ["Plan the trip to Mull", "viewed **Isle of Mull** (place)", "comparing the ferries"] {

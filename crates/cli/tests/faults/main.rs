@@ -21,6 +21,7 @@ mod fencing;
 mod first_start;
 mod kill;
 mod postgres_restart;
+mod promotions;
 mod restarts;
 mod revocation;
 mod shutdown;

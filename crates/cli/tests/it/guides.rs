@@ -122,6 +122,28 @@ fn agents_know_what_a_person_works_on_as_the_guide_says() {
 }
 
 #[test]
+fn responses_are_collected_and_promoted_as_the_guide_says() {
+    let world = World::new();
+    let server = world.serve(&[]);
+    let guide = commands("collect-responses.md").replace("http://localhost:7070", &server.url);
+    assert!(guide.contains("/submit") && guide.contains("/decide"), "{guide}");
+    let ran = run(&world, &guide);
+    assert!(ran.stdout.contains("name, size → new exhibitor"), "the inbox says what waits: {}", ran.stdout);
+    assert!(ran.stdout.contains("size:large"), "the flag of the large stand: {}", ran.stdout);
+    let lines: Vec<&str> = ran.stdout.trim().lines().collect();
+    let said: Vec<&str> =
+        lines.iter().copied().filter(|line| !line.contains(' ') && !line.is_empty()).collect();
+    for word in ["draft", "submitted", "approved", "promoted"] {
+        assert!(said.contains(&word), "{word}: {}", ran.stdout);
+    }
+    let last = lines.last().copied().unwrap_or_default();
+    let page: serde_json::Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{}", ran.stdout));
+    let made = &page["items"][0];
+    assert_eq!(made["fields"], serde_json::json!({"name": "Acme", "size": "small"}));
+    assert_eq!((&made["title"], &made["type_slug"]), (&"Acme".into(), &"exhibitor".into()));
+}
+
+#[test]
 fn a_thumb_down_by_hand_comes_back_as_the_guide_says() {
     let world = World::new();
     let server = world.serve(&[]);

@@ -79,6 +79,7 @@ views responses nothing
 responses ls where
 responses ls nothing
 responses show nothing
+responses promote nothing
 tasks create task.json
 tasks create wrong.json
 tasks ls
