@@ -369,6 +369,26 @@ impl Engine {
         Ok(standing.is_some_and(|row| row.state == ResponseState::Submitted && (once || row.once)))
     }
 
+    /// The response that a respondent has open, if the caller is proved to be that respondent.
+    pub(super) async fn draft_of(
+        &self,
+        actor: &Actor,
+        view: &StoredDefinition<View>,
+        secret: &[u8; 32],
+        who: &Respondent,
+        claims: Option<&CookieClaims>,
+    ) -> Result<Option<StoredResponse>> {
+        let admitted = admitted(secret, actor, view, who.clone(), claims);
+        let standing = match admitted.is_proven {
+            true => self.history_of(actor, view, &admitted).await?.standing,
+            false => None,
+        };
+        match standing.filter(|row| row.state == ResponseState::Open) {
+            Some(row) => self.sessions.response(&actor.tenant, &row.session).await,
+            None => Ok(None),
+        }
+    }
+
     /// The change that submits a response; `None` if the same was submitted before.
     async fn submission_of(&self, target: ResponseTarget, values: Option<&Json>) -> Result<Option<Change>> {
         let values = match decide::submit(&target.response, values)? {

@@ -87,6 +87,8 @@ pub struct OpenedView {
     pub gate: ViewAudience,
     /// `None` until the gate is passed.
     pub view: Option<View>,
+    /// What the respondent has saved of a response that is still open.
+    pub saved: Option<Json>,
     pub open: bool,
     pub answered: bool,
     /// The cookie by which the respondent is recognised next time.
@@ -317,7 +319,7 @@ impl Engine {
         let now = self.tenant.now().await?;
         let cleared = known(secret, actor, &view, cookie, now);
         let has_answered = cleared.as_ref().is_some_and(|cleared| cleared.has_answered);
-        let admitted = admit(&view, actor, cleared.map(|cleared| cleared.who))?;
+        let admitted = admit(&view, actor, cleared.clone().map(|cleared| cleared.who))?;
         let session = match &view.value.response {
             Some(_) => None,
             None => Some(self.session_of(&actor.tenant, &view).await?),
@@ -341,17 +343,30 @@ impl Engine {
             },
             None => false,
         };
+        let draft = match &who {
+            Some(who) if view.value.response.is_some() && !answered => {
+                self.draft_of(actor, &view, secret, who, cleared.as_ref()).await?
+            }
+            _ => None,
+        };
         let asked_by = match &session {
             Some(session) => self.asker(session).await?,
             None => Asker { name: None, tenant: shown_tenant(&actor.tenant) },
         };
+        // A response keeps the questions that it was opened with.
+        let (questions, saved) = match draft {
+            Some(draft) => (draft.row.form.questions, draft.session.details.draft_values),
+            None => (view.value.questions, None),
+        };
+        let value = View { questions, ..view.value };
         Ok(OpenedView {
             id: view.id,
-            title: view.value.title.clone(),
-            description: view.value.description.clone(),
+            title: value.title.clone(),
+            description: value.description.clone(),
             asked_by,
-            gate: view.value.publish_config.gate,
-            view: who.is_some().then_some(view.value),
+            gate: value.publish_config.gate,
+            view: who.is_some().then_some(value),
+            saved,
             open,
             answered,
             cookie,

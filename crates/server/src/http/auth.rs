@@ -144,7 +144,8 @@ pub struct Authenticator {
     verifier: Option<Verifier>,
     operator: Option<SecretHash>,
     believed: Cache<SecretHash, Believed>,
-    doubted: Cache<SecretHash, ()>,
+    /// Credentials that were refused, with the reason: all refusals of one are told alike.
+    doubted: Cache<SecretHash, &'static str>,
     known: Cache<SecretHash, ()>,
     on_this_machine: Caller,
 }
@@ -265,8 +266,8 @@ impl Authenticator {
         {
             return Ok(believed.caller);
         }
-        if self.doubted.contains_key(&name) {
-            return Err(Error::Unauthenticated("the credential was refused a moment ago"));
+        if let Some(why) = self.doubted.get(&name) {
+            return Err(Error::Unauthenticated(why));
         }
         // A token is checked without the store, and a new one is issued every few minutes.
         if kind != Kind::Token
@@ -291,9 +292,9 @@ impl Authenticator {
                 Ok(caller)
             }
             Err(error) => {
-                if matches!(error, Error::Unauthenticated(_)) {
+                if let Error::Unauthenticated(why) = error {
                     self.believed.invalidate(&name);
-                    self.doubted.insert(name, ());
+                    self.doubted.insert(name, why);
                 }
                 Err(error)
             }

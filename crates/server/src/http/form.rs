@@ -7,6 +7,7 @@ use http::{HeaderValue, header};
 use sederunt_core::Error;
 use sederunt_core::definitions::{StoredDefinition, View};
 use sederunt_core::engine::{Asker, OpenedView};
+use sederunt_core::json::Json;
 use sederunt_core::view::{QuestionType, ViewQuestion};
 use serde_json::{Map, Value};
 
@@ -20,6 +21,18 @@ pub const STYLE: &str = include_str!("form/form.css");
 pub struct Entered {
     pub values: Map<String, Value>,
     pub wrong: Option<String>,
+}
+
+impl Entered {
+    /// What the respondent has saved before.
+    pub fn saved(opened: &OpenedView) -> Self {
+        let saved = opened.saved.as_ref().map(Json::value);
+        let values = match saved {
+            Some(Value::Object(values)) => values,
+            _ => Map::new(),
+        };
+        Self { values, wrong: None }
+    }
 }
 
 /// The page for a caller who may read the whole view and not answer it.
@@ -337,7 +350,6 @@ pub fn asset(text: &'static str, kind: &'static str) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use sederunt_core::json::Json;
     use sederunt_core::strict;
     use sederunt_core::view::ViewAudience;
 
@@ -364,6 +376,7 @@ mod tests {
             asked_by: Asker { name: Some(HOSTILE.to_owned()), tenant: Some(HOSTILE.to_owned()) },
             gate: ViewAudience::None,
             view: Some(view),
+            saved: None,
             open: true,
             answered: false,
             cookie: None,

@@ -35,7 +35,8 @@ pub struct Peer(pub IpAddr);
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Routes by which the holder of a link answers a view.
-const FORMS: [&str; 3] = ["/api/views/{id}/submit-interaction", "/api/views/{id}/lead", VIEW_PAGE];
+const FORMS: [&str; 4] =
+    ["/api/views/{id}/submit-interaction", "/api/views/{id}/lead", "/api/responses/{id}/submit", VIEW_PAGE];
 
 /// The one page that people are sent to: its refusals are pages too.
 const VIEW_PAGE: &str = "/views/{id}";

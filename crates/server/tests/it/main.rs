@@ -35,6 +35,7 @@ mod participants;
 mod plain_words;
 mod promotions;
 mod readers;
+mod respondents;
 mod responses;
 mod rights;
 mod search;

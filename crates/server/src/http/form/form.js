@@ -98,6 +98,7 @@ function inWords(refused) {
 }
 
 function end(text) {
+  draft.ended = true;
   const said = document.createElement("p");
   said.setAttribute("role", "status");
   said.tabIndex = -1;
@@ -174,8 +175,12 @@ async function failed(refused) {
       return failed(unread);
     }
   }
-  if (refused.code === "already_answered") return end("You have answered this form already.");
-  if (refused.code === "view_closed") return end("This form takes no answers any more.");
+  const ends = {
+    already_answered: "You have answered this form already.",
+    session_closed: "This answer was sent or given up in another window.",
+    view_closed: "This form takes no answers any more.",
+  };
+  if (Object.hasOwn(ends, refused.code)) return end(ends[refused.code]);
   const [text] = inWords(refused);
   state("unsaved", "Not saved: " + text);
 }
@@ -186,7 +191,7 @@ function typed(event) {
   if (same(valueOf(key), draft.saved[key])) draft.changed.delete(key);
   else draft.changed.add(key);
   if (draft.changed.size === 0) return state("saved", draft.id ? "Saved" : "");
-  state("unsaved", "Not saved yet");
+  state("waiting", "Not saved yet");
   later(SAVE_AFTER_MS);
 }
 
@@ -222,7 +227,6 @@ async function submit() {
   if (draft.busy) await draft.busy;
   if (!draft.id) take(await call("POST", view() + "/responses", {}));
   await call("POST", response() + "/submit", { values: answer() });
-  draft.ended = true;
   thank();
 }
 
@@ -236,6 +240,7 @@ async function sent(event) {
   } catch (refused) {
     if (refused instanceof Refused) say(...inWords(refused));
     else say("The answer could not be sent. Please try again.");
+    if (draft.changed.size > 0) later(SAVE_AFTER_MS);
   } finally {
     button.disabled = false;
   }

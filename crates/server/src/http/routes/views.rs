@@ -257,7 +257,7 @@ pub async fn page(
     let (html, cookie) = match shown {
         ViewDisplay::Whole { view, asked: None, .. } => (form::whole(&view), None),
         ViewDisplay::Whole { asked: Some(opened), .. } | ViewDisplay::Asked(opened) => {
-            (form::asked(&opened, &Entered::default()), opened.cookie.clone())
+            (form::asked(&opened, &Entered::saved(&opened)), opened.cookie.clone())
         }
     };
     if cookie.is_some() {
