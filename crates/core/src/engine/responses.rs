@@ -16,7 +16,7 @@ use crate::event::AppendOutcome;
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::limits;
-use crate::response::decide::{self, NewRespondent, NewResponse, OpenOutcome, SaveOutcome, SubmitOutcome};
+use crate::response::decide::{self, NewRespondent, NewResponse, OpenOutcome, SaveOutcome, SubmitCheck};
 use crate::response::{
     PromotionMode, RespondentHistory, ResponseFilter, ResponseQuery, ResponseRow, ResponseState,
     StoredResponse,
@@ -392,8 +392,8 @@ impl Engine {
     /// The change that submits a response; `None` if the same was submitted before.
     async fn submission_of(&self, target: ResponseTarget, values: Option<&Json>) -> Result<Option<Change>> {
         let values = match decide::submit(&target.response, values)? {
-            SubmitOutcome::Repeated => return Ok(None),
-            SubmitOutcome::Complete(values) => values,
+            SubmitCheck::Repeated => return Ok(None),
+            SubmitCheck::Complete(values) => values,
         };
         let now = self.tenant.now().await?;
         decide::check_open(&target.view.value, now)?;

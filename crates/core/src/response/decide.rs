@@ -207,9 +207,9 @@ pub fn save(response: &StoredResponse, values: &Json, version: Option<u64>) -> R
     Ok(SaveOutcome::Saved(Box::new(step)))
 }
 
-/// What a submit does.
+/// What a submit comes to.
 #[derive(Debug)]
-pub enum SubmitOutcome {
+pub enum SubmitCheck {
     /// The same values were submitted before.
     Repeated,
     /// These values are complete. [`finish`] submits them, once they are judged.
@@ -217,12 +217,12 @@ pub enum SubmitOutcome {
 }
 
 /// Checks what a respondent submits: these values over the draft.
-pub fn submit(response: &StoredResponse, values: Option<&Json>) -> Result<SubmitOutcome> {
+pub fn submit(response: &StoredResponse, values: Option<&Json>) -> Result<SubmitCheck> {
     let StoredResponse { row, session, .. } = response;
     if session.head.status == Status::Completed {
         let submitted = submitted_values(session);
         return match merged(submitted.as_ref(), values).1.is_empty() {
-            true => Ok(SubmitOutcome::Repeated),
+            true => Ok(SubmitCheck::Repeated),
             false => Err(Conflict::AlreadyAnswered.into()),
         };
     }
@@ -233,7 +233,7 @@ pub fn submit(response: &StoredResponse, values: Option<&Json>) -> Result<Submit
     }
     let (whole, _) = merged(session.details.draft_values.as_ref(), values);
     answer::check(&row.form.questions, &whole)?;
-    Ok(SubmitOutcome::Complete(whole))
+    Ok(SubmitCheck::Complete(whole))
 }
 
 /// Ends a response with its complete values and what the criteria say of them.
@@ -537,7 +537,7 @@ mod tests {
         ] {
             let values = values.map(json);
             let outcome = match submit(&response(Status::Running, draft), values.as_ref()) {
-                Ok(SubmitOutcome::Complete(whole)) => whole.as_str().to_owned(),
+                Ok(SubmitCheck::Complete(whole)) => whole.as_str().to_owned(),
                 other => code(other),
             };
             assert_eq!(outcome, expected, "{draft:?} {values:?}");
@@ -557,7 +557,7 @@ mod tests {
         ] {
             let values = values.map(json);
             let outcome = match submit(&response(status, None), values.as_ref()) {
-                Ok(SubmitOutcome::Repeated) => "repeated".to_owned(),
+                Ok(SubmitCheck::Repeated) => "repeated".to_owned(),
                 other => code(other),
             };
             assert_eq!(outcome, expected, "{status} {values:?}");
