@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::event::{Event, MESSAGE_TYPES};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
+use crate::people::SecretHash;
 use crate::session::{Head, Session, SourceKind};
 
 /// The credential of callers on a server without authentication.
@@ -26,6 +27,8 @@ pub struct Actor {
     pub shared: Option<(SessionId, ShareAccess)>,
     /// The one view that a share link opens, and then nothing else of its session.
     pub view: Option<Box<str>>,
+    /// The hash of a share link's token: what the reads of the link are bound to in the store.
+    pub link: Option<SecretHash>,
     /// The surface that the call came through: sets the source of what it opens.
     pub surface: SourceKind,
 }
@@ -41,6 +44,7 @@ impl Actor {
             prefix: None,
             shared: None,
             view: None,
+            link: None,
             surface,
         }
     }

@@ -70,6 +70,7 @@ pub(crate) fn worker(tenant: TenantId, credential: CredentialId) -> Actor {
         prefix: None,
         shared: None,
         view: None,
+        link: None,
         surface: SourceKind::Api,
     }
 }

@@ -87,6 +87,7 @@ impl Engine {
             prefix: key.prefix.map(Into::into),
             shared: None,
             view: None,
+            link: None,
             surface: SourceKind::Api,
         };
         Ok((actor, key.act_as))
@@ -94,7 +95,8 @@ impl Engine {
 
     async fn bearer_of_share(&self, token: &str) -> Result<Actor> {
         let refused = || Error::Unauthenticated("the share link is unknown, expired or revoked");
-        let share = self.sessions.share_by_hash(SecretHash::of(token)).await?.ok_or_else(refused)?;
+        let hash = SecretHash::of(token);
+        let share = self.sessions.share_by_hash(hash).await?.ok_or_else(refused)?;
         if !share.is_valid(self.tenant.now().await?) {
             return Err(refused());
         }
@@ -110,6 +112,7 @@ impl Engine {
             prefix: None,
             shared: share.session.map(|session| (session, share.access)),
             view: share.view.map(Into::into),
+            link: Some(hash),
             surface: SourceKind::Web,
         })
     }
@@ -138,6 +141,7 @@ impl Engine {
             prefix: None,
             shared: None,
             view: None,
+            link: None,
             surface: SourceKind::Api,
         })
     }

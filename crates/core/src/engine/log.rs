@@ -178,11 +178,24 @@ impl Engine {
                 return Err(Error::denied("a share link shows messages alone"));
             }
         }
-        let page = self.sessions.events(&actor.tenant, id, query).await?;
+        let page = self.log_page(actor, id, query).await?;
         if page.is_bridge {
             self.load_log(actor, id).await?;
         }
         Ok(page)
+    }
+
+    /// A page of a log that the caller may read. A share link's page is read by the link, and holds messages alone.
+    pub(super) async fn log_page(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        query: EventQuery,
+    ) -> Result<EventPage> {
+        match actor.link {
+            Some(hash) => self.sessions.shared_events(&actor.tenant, hash, id, query).await,
+            None => self.sessions.events(&actor.tenant, id, query).await,
+        }
     }
 }
 

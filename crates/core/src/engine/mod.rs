@@ -224,7 +224,14 @@ impl Engine {
 
     /// The session, if the caller may do this with it.
     async fn load(&self, actor: &Actor, verb: Verb, id: &SessionId) -> Result<Session> {
-        let session = self.sessions.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        let found = match actor.link {
+            Some(hash) => {
+                let shared = self.sessions.shared_session(&actor.tenant, hash, id).await?;
+                shared.map(|shared| shared.into_session(actor.tenant.clone()))
+            }
+            None => self.sessions.session(&actor.tenant, id).await?,
+        };
+        let session = found.ok_or(Error::NotFound)?;
         access::check(actor, verb, &session)?;
         Ok(session)
     }

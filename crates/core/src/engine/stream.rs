@@ -189,7 +189,7 @@ impl LogStream {
             None => None,
             Some(lease) => Some(lease.hold(limits::STREAM_PAGE_BYTES_MAX).await),
         };
-        let page = match self.engine.sessions.events(&self.actor.tenant, &self.id, query).await {
+        let page = match self.engine.log_page(&self.actor, &self.id, query).await {
             Err(Error::NotFound) => {
                 self.queued.push_back(StreamItem::Ended);
                 return Ok(());
@@ -204,7 +204,8 @@ impl LogStream {
         let (mut expected, mut run) = (cursor + 1, Vec::with_capacity(page.events.len()));
         for event in page.events {
             let first = event.sequence;
-            if first > expected {
+            // A link is not sent the events between two messages, which is no gap in the log.
+            if first > expected && self.actor.link.is_none() {
                 self.queue(std::mem::take(&mut run));
                 self.queued.push_back(StreamItem::Gap { first });
             }

@@ -59,6 +59,15 @@ impl NewEvent {
 }
 
 impl Event {
+    /// Leaves what a share link shows: what was said, and when.
+    pub fn keep_content_alone(&mut self) {
+        self.metadata = None;
+        self.subthread_id = None;
+        self.external_event_id = None;
+        self.turn = None;
+        self.author = None;
+    }
+
     pub fn bytes(&self) -> usize {
         self.content.as_ref().map_or(0, Json::len) + self.metadata.as_ref().map_or(0, Json::len)
     }
@@ -96,6 +105,18 @@ pub struct EventQuery {
     pub limit: usize,
     /// Bytes of events after which the page ends; one event that is larger is a page by itself.
     pub bytes_max: usize,
+}
+
+impl EventQuery {
+    /// The same for messages alone; all of them, unless types of messages were asked for.
+    #[must_use]
+    pub fn of_messages(mut self) -> Self {
+        self.types.retain(|kind| MESSAGE_TYPES.contains(&kind.as_str()));
+        if self.types.is_empty() {
+            self.types = MESSAGE_TYPES.map(str::to_owned).to_vec();
+        }
+        self
+    }
 }
 
 impl Default for EventQuery {

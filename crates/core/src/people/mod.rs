@@ -8,7 +8,9 @@ use std::ops::AddAssign;
 
 use crate::access::{ActingUser, Role, ShareAccess, effective_role};
 use crate::error::{Error, Result};
-use crate::ids::{CredentialId, SessionId, TenantId, UserId};
+use crate::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
+use crate::json::Json;
+use crate::session::{Details, Head, Session, SessionSource, SessionType, SourceKind, Status};
 use crate::time::Timestamp;
 
 pub use store::{AuditStore, KeyStore, ShareStore, TenantRowStore, UserStore};
@@ -129,6 +131,49 @@ impl Share {
 
     pub fn is_valid(&self, now: Timestamp) -> bool {
         !self.tenant_suspended && self.revoked_at.is_none() && self.expires_at > now
+    }
+}
+
+/// What a share link shows of its session, and by what the session's stream is found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedSession {
+    pub id: SessionId,
+    pub incarnation: Incarnation,
+    pub title: Option<Box<str>>,
+    pub status: Status,
+    pub result: Option<Json>,
+    pub last_sequence: u64,
+}
+
+impl SharedSession {
+    pub fn of(session: Session) -> Self {
+        let Session { id, head, details, .. } = session;
+        Self {
+            id,
+            incarnation: head.incarnation,
+            title: details.title,
+            status: head.status,
+            result: details.result,
+            last_sequence: head.last_sequence,
+        }
+    }
+
+    /// A session of which nothing else is known: every other column is blank.
+    pub fn into_session(self, tenant: TenantId) -> Session {
+        Session {
+            tenant,
+            id: self.id,
+            head: Head {
+                last_sequence: self.last_sequence,
+                ..Head::blank(self.incarnation, SessionType::Mixed, self.status, None)
+            },
+            details: Details {
+                title: self.title,
+                result: self.result,
+                ..Details::blank(SessionSource::direct(SourceKind::Web, false))
+            },
+            participants: Vec::new(),
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! What people and tenants ask of a database.
 
 use crate::access::ActingUser;
-use crate::ids::{TenantId, UserId};
+use crate::event::{EventPage, EventQuery};
+use crate::ids::{SessionId, TenantId, UserId};
 use crate::people::{
-    Audit, FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, Tenant, User,
+    Audit, FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, Tenant,
+    User,
 };
 use crate::quota::UseByHolder;
 use crate::session::query::Page;
@@ -21,6 +23,31 @@ pub trait ShareStore {
         id: &'a str,
         by: &'a ActingUser,
     ) -> StoreFuture<'a, Option<Share>>;
+    /// What a share link shows of the session that it opens, by the hash of its token; `None` for any other session, and
+    /// for a link that is revoked or expired. A store with roles reads it as the role of links, which sees nothing else.
+    fn shared_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, Option<SharedSession>>;
+    /// A page of what was said in that session, read in the same way: messages, with their content alone.
+    fn shared_events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        id: &'a SessionId,
+        query: EventQuery,
+    ) -> StoreFuture<'a, EventPage>;
+    /// Whether the bearer of a link to a view alone, who answers the view under this name, has this anonymous response
+    /// to it. Read in the same way.
+    fn has_shared_response<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        respondent_name: &'a str,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, bool>;
     /// A page of share links. Those of an incognito session are listed only where the query names the session.
     fn shares<'a>(
         &'a self,

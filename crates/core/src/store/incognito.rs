@@ -33,7 +33,7 @@ use crate::ids::{Incarnation, SessionId, TenantId, UserId};
 use crate::live;
 use crate::memory::vector::Vector;
 use crate::memory::{self, Memory, Owner};
-use crate::people::{Audit, SecretHash, Share, ShareCursor, ShareListQuery};
+use crate::people::{Audit, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession};
 use crate::response::{RespondentHistory, ResponseQuery, ResponseRow, StoredResponse};
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
@@ -494,6 +494,35 @@ impl ShareStore for IncognitoRouter {
                 Box::pin(either(self.durable.share(tenant, id, by), private.share(tenant, id, by)))
             }
         }
+    }
+
+    fn shared_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, Option<SharedSession>> {
+        self.of(tenant, id).shared_session(tenant, hash, id)
+    }
+
+    fn shared_events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        id: &'a SessionId,
+        query: EventQuery,
+    ) -> StoreFuture<'a, EventPage> {
+        self.of(tenant, id).shared_events(tenant, hash, id, query)
+    }
+
+    fn has_shared_response<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        respondent_name: &'a str,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, bool> {
+        self.durable.has_shared_response(tenant, hash, respondent_name, id)
     }
 
     fn shares<'a>(

@@ -45,10 +45,13 @@ pub(super) enum DbRole {
     Find,
     /// The text of unfinished replies, of the tenants of a batch.
     Relay,
+    /// What one share link shows.
+    Share,
 }
 
 impl DbRole {
-    pub(super) const ALL: [Self; 5] = [Self::App, Self::Scan, Self::Append, Self::Find, Self::Relay];
+    pub(super) const ALL: [Self; 6] =
+        [Self::App, Self::Scan, Self::Append, Self::Find, Self::Relay, Self::Share];
 
     /// The end of its name.
     pub(super) const fn part(self) -> &'static str {
@@ -58,6 +61,7 @@ impl DbRole {
             Self::Append => "append",
             Self::Find => "find",
             Self::Relay => "relay",
+            Self::Share => "share",
         }
     }
 
@@ -68,7 +72,7 @@ impl DbRole {
     }
 
     /// The names of all roles of an installation.
-    pub(super) fn names(schema: &str) -> [String; 5] {
+    pub(super) fn names(schema: &str) -> [String; 6] {
         Self::ALL.map(|role| role.name(schema))
     }
 }

@@ -4,6 +4,7 @@ use sederunt_core::error::Error;
 use sederunt_core::event::{Event, EventPage, EventQuery};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::limits;
+use sederunt_core::people::SecretHash;
 use sederunt_core::store::{EventStore, StoreFuture};
 
 use super::fault::{Fault, Result};
@@ -15,11 +16,11 @@ use super::{PostgresStore, read};
 /// The ranges of the session's log, the rows of each within the requested sequences, and of these as many as the page
 /// holds. The running sum keeps the server from sending more than one row that does not fit.
 macro_rules! page_sql {
-    ($direction:literal, $from:literal, $to:literal) => {
+    ($bridge:literal, $columns:expr, $direction:literal, $from:literal, $to:literal) => {
         concat!(
             "SELECT h.last_sequence, e.seq, e.type, e.content, e.metadata, e.subthread_id, e.external_id, e.turn,
                  e.author, e.at, h.is_bridge
-             FROM (SELECT sk, last_sequence, is_bridge, least($4, last_sequence) AS high FROM session_heads
+             FROM (SELECT sk, last_sequence, ", $bridge, " AS is_bridge, least($4, last_sequence) AS high FROM session_heads
                    WHERE tk = $1 AND sk = (SELECT sk FROM sessions WHERE tk = $1 AND id = $2)) h
              LEFT JOIN LATERAL (
                  SELECT * FROM (
@@ -33,7 +34,7 @@ macro_rules! page_sql {
                                  WHERE r.tk = $1 AND r.sk = h.sk), 0), h.last_sequence
                          ) piece
                          CROSS JOIN LATERAL (
-                             SELECT * FROM events e WHERE e.tk = $1 AND e.log = piece.log
+                             SELECT ", $columns, " FROM events e WHERE e.tk = $1 AND e.log = piece.log
                                  AND e.seq >= greatest(piece.from_seq, ", $from, ")
                                  AND e.seq <= least(piece.to_seq, ", $to, ")
                                  AND (cardinality($6::text[]) = 0 OR e.type = ANY ($6))
@@ -49,8 +50,21 @@ macro_rules! page_sql {
     };
 }
 
-const OLDEST_FIRST: &str = page_sql!("ASC", "$3", "least(h.high, $3 + $5 - 1)");
-const NEWEST_FIRST: &str = page_sql!("DESC", "greatest($3, h.high - $5 + 1)", "h.high");
+const OLDEST_FIRST: &str = page_sql!("is_bridge", "*", "ASC", "$3", "least(h.high, $3 + $5 - 1)");
+const NEWEST_FIRST: &str = page_sql!("is_bridge", "*", "DESC", "greatest($3, h.high - $5 + 1)", "h.high");
+
+/// The columns that the role of links reads. No bridge can be shared, so it does not ask. They make statements of their own, so that no statement of other callers
+/// is planned anew for another role.
+macro_rules! link_columns {
+    () => {
+        "e.seq, e.type, e.content, NULL::text AS metadata, NULL::text AS subthread_id, NULL::text AS external_id, \
+         NULL::bigint AS turn, NULL::text AS author, e.at"
+    };
+}
+const LINK_OLDEST_FIRST: &str =
+    page_sql!("false", link_columns!(), "ASC", "$3", "least(h.high, $3 + $5 - 1)");
+const LINK_NEWEST_FIRST: &str =
+    page_sql!("false", link_columns!(), "DESC", "greatest($3, h.high - $5 + 1)", "h.high");
 
 impl EventStore for PostgresStore {
     fn events<'a>(
@@ -84,19 +98,39 @@ pub(super) async fn events(
     query: EventQuery,
 ) -> Result<EventPage> {
     let tk = context.tk(tenant).await?.ok_or(Fault::Core(Error::NotFound))?;
+    let sql = if query.newest_first { NEWEST_FIRST } else { OLDEST_FIRST };
+    page(context, Scope::Tenant(tk), sql, tk, id, query).await
+}
+
+/// A page of messages, read as the role of links.
+pub(super) async fn shared_events(
+    context: &Context,
+    tenant: &TenantId,
+    hash: SecretHash,
+    id: &SessionId,
+    query: EventQuery,
+) -> Result<EventPage> {
+    let tk = context.tk(tenant).await?.ok_or(Fault::Core(Error::NotFound))?;
+    let sql = if query.newest_first { LINK_NEWEST_FIRST } else { LINK_OLDEST_FIRST };
+    page(context, Scope::Link(hash, ""), sql, tk, id, query.of_messages()).await
+}
+
+async fn page(
+    context: &Context,
+    scope: Scope<'_>,
+    sql: &str,
+    tk: i32,
+    id: &SessionId,
+    query: EventQuery,
+) -> Result<EventPage> {
     let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
     // Sequences are dense, so the rows that a filter reads are a span of numbers.
     let scan = int(if query.types.is_empty() { limit } else { limits::PAGE_SCAN_MAX } as u64);
     let low = int(query.after.saturating_add(1).min(u64::from(u32::MAX) << 16));
     let below = query.before.map_or(i64::MAX, |before| int(before.saturating_sub(1)));
-    let sql = if query.newest_first { NEWEST_FIRST } else { OLDEST_FIRST };
     let (rows_max, bytes_max) = (int(limit as u64), int(query.bytes_max as u64));
     let rows = context
-        .read(
-            Scope::Tenant(tk),
-            sql,
-            &[&tk, &id.as_str(), &low, &below, &scan, &query.types, &rows_max, &bytes_max],
-        )
+        .read(scope, sql, &[&tk, &id.as_str(), &low, &below, &scan, &query.types, &rows_max, &bytes_max])
         .await?;
 
     let first = rows.first().ok_or(Fault::Core(Error::NotFound))?;

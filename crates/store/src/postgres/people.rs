@@ -1,8 +1,13 @@
 //! Reads people: keys, share links, users and their identities, the audit trail.
 
 use sederunt_core::access::{ActingUser, Role, ShareAccess};
-use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
-use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, User};
+use sederunt_core::event::{EventPage, EventQuery};
+use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
+use sederunt_core::json::Json;
+use sederunt_core::people::{
+    FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, User,
+};
+use sederunt_core::session::Status;
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{AuditLine, AuditStore, KeyStore, ShareStore, StoreFuture, UserStore};
 use tokio_postgres::Row;
@@ -10,7 +15,7 @@ use tokio_postgres::Row;
 use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Context, Param, Scope, int, within};
-use super::{PostgresStore, read};
+use super::{PostgresStore, events, read};
 
 const KEY: &str = "k.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, k.revoked_at";
 const SHARE: &str = "s.id, s.session_id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, t.suspended, s.view_id, s.user_id";
@@ -72,6 +77,55 @@ impl ShareStore for PostgresStore {
             );
             let rows = self.context.read(Scope::TenantAs(tk, by), &sql, &[&tk, &id]).await?;
             rows.first().map(|row| share_of(&mut Columns::of(row), tenant)).transpose()
+        })
+    }
+
+    fn shared_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, Option<SharedSession>> {
+        read(async move {
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
+            let sql = "SELECT h.incarnation, h.status, h.last_sequence, s.title, s.result
+                 FROM sessions s JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk WHERE s.tk = $1 AND s.id = $2";
+            let rows = self.context.read(Scope::Link(hash, ""), sql, &[&tk, &id.as_str()]).await?;
+            let Some(row) = rows.first() else { return Ok(None) };
+            let mut columns = Columns::of(row);
+            Ok(Some(SharedSession {
+                id: id.clone(),
+                incarnation: Incarnation(columns.take()?),
+                status: columns.word(Status::parse)?,
+                last_sequence: columns.number()?,
+                title: columns.text()?,
+                result: columns.take::<Option<&str>>()?.map(Json::stored),
+            }))
+        })
+    }
+
+    fn shared_events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        id: &'a SessionId,
+        query: EventQuery,
+    ) -> StoreFuture<'a, EventPage> {
+        read(events::shared_events(&self.context, tenant, hash, id, query))
+    }
+
+    fn has_shared_response<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        respondent_name: &'a str,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, bool> {
+        read(async move {
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(false) };
+            let sql = "SELECT 1 FROM sessions s JOIN responses r ON r.tk = s.tk AND r.sk = s.sk WHERE s.tk = $1 AND s.id = $2";
+            let scope = Scope::Link(hash, respondent_name);
+            Ok(!self.context.read(scope, sql, &[&tk, &id.as_str()]).await?.is_empty())
         })
     }
 

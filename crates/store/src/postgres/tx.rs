@@ -12,6 +12,7 @@ use sederunt_core::access::ActingUser;
 use sederunt_core::clock::SystemClock;
 use sederunt_core::ids::TenantId;
 use sederunt_core::live::Hub;
+use sederunt_core::people::SecretHash;
 use sederunt_core::store::Notice;
 use sederunt_core::time::Timestamp;
 use sha2::{Digest, Sha256};
@@ -114,6 +115,8 @@ pub(super) enum Scope<'a> {
     Words,
     /// The text of unfinished replies in these tenants.
     Relay(&'a [i32]),
+    /// What the share link with this hash shows, and of a link to a view what this respondent has answered.
+    Link(SecretHash, &'a str),
 }
 
 /// Lets a transaction see all share links of its tenant.
@@ -157,6 +160,12 @@ impl Scope<'_> {
                     DbRole::Relay.name(schema)
                 )
             }
+            Self::Link(hash, respondent) => format!(
+                "BEGIN {how}; SET LOCAL ROLE {}; SET LOCAL app.hash TO '{}'; SET LOCAL app.respondent TO {}",
+                DbRole::Share.name(schema),
+                hex::encode(hash.0),
+                quoted(respondent)
+            ),
         }
     }
 }
@@ -172,9 +181,12 @@ impl Context {
 
     fn pool(&self, scope: Scope<'_>) -> &Pool {
         match scope {
-            Scope::Tenant(_) | Scope::TenantAs(..) | Scope::Whole(_) | Scope::Named(_) | Scope::Words => {
-                &self.app
-            }
+            Scope::Tenant(_)
+            | Scope::TenantAs(..)
+            | Scope::Whole(_)
+            | Scope::Named(_)
+            | Scope::Words
+            | Scope::Link(..) => &self.app,
             Scope::All | Scope::Relay(_) => &self.scan,
         }
     }

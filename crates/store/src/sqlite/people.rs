@@ -2,16 +2,22 @@
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use sederunt_core::Timestamp;
 use sederunt_core::access::{ActingUser, Role, ShareAccess};
+use sederunt_core::clock::Clock as _;
+use sederunt_core::event::{Event, EventPage, EventQuery};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
-use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, User};
+use sederunt_core::people::{
+    FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, User,
+};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{AuditLine, AuditStore, KeyStore, ShareStore, StoreFuture, UserStore};
+use sederunt_core::store::{
+    AuditLine, AuditStore, EventStore as _, KeyStore, ShareStore, StoreFuture, UserStore,
+};
+use sederunt_core::{Error, Timestamp};
 
-use super::SqliteStore;
 use super::fault::unknown_word;
 use super::heads::text;
+use super::{SqliteStore, sessions};
 
 const KEYS: &str = "SELECT k.id, t.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, \
      k.revoked_at, t.suspended, coalesce(u.suspended OR u.merged_into IS NOT NULL, 0), u.role FROM keys k JOIN tenants t ON t.tk = k.tk \
@@ -37,6 +43,62 @@ impl ShareStore for SqliteStore {
             db.prepare_cached(&format!("{SHARES} WHERE t.id = ?1 AND s.id = ?2"))?
                 .query_row([tenant.as_str(), id], read_share)
                 .optional()
+        })
+        .boxed()
+    }
+
+    fn shared_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, Option<SharedSession>> {
+        let now = self.clock.now();
+        self.read_on_writer(move |db| {
+            if !opens_session(db, tenant, hash, id, now)? {
+                return Ok(None);
+            }
+            Ok(sessions::keyed_by_id(db, tenant, id)?.map(|(_, session)| SharedSession::of(session)))
+        })
+        .boxed()
+    }
+
+    fn shared_events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        id: &'a SessionId,
+        query: EventQuery,
+    ) -> StoreFuture<'a, EventPage> {
+        let now = self.clock.now();
+        async move {
+            let opens = self.read_on_writer(move |db| opens_session(db, tenant, hash, id, now)).await?;
+            if !opens {
+                return Err(Error::NotFound);
+            }
+            let mut page = self.events(tenant, id, query.of_messages()).await?;
+            page.events.iter_mut().for_each(Event::keep_content_alone);
+            Ok(page)
+        }
+        .boxed()
+    }
+
+    fn has_shared_response<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        hash: SecretHash,
+        respondent_name: &'a str,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, bool> {
+        let now = self.clock.now().as_micros();
+        self.read_on_writer(move |db| {
+            db.prepare_cached(
+                "SELECT 1 FROM shares s JOIN tenants t ON t.tk = s.tk \
+                 JOIN responses r ON r.tk = s.tk AND r.view_id = s.view_id JOIN session_heads h ON h.sk = r.sk \
+                 WHERE s.hash = ?1 AND s.sk IS NULL AND s.revoked_at IS NULL AND s.expires_at > ?2 AND t.id = ?3 \
+                 AND h.id = ?4 AND r.is_anonymous AND r.respondent = ?5",
+            )?
+            .exists(params![hash.0, now, tenant.as_str(), id.as_str(), respondent_name])
         })
         .boxed()
     }
@@ -148,6 +210,21 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
 
 const SHARES: &str = "SELECT s.id, t.id, h.id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, \
      t.suspended, s.view_id, s.user_id FROM shares s JOIN tenants t ON t.tk = s.tk LEFT JOIN session_heads h ON h.sk = s.sk";
+
+/// Whether a valid link with this hash was made for this session, and not for one of its views.
+fn opens_session(
+    db: &Connection,
+    tenant: &TenantId,
+    hash: SecretHash,
+    id: &SessionId,
+    now: Timestamp,
+) -> rusqlite::Result<bool> {
+    db.prepare_cached(
+        "SELECT 1 FROM shares s JOIN tenants t ON t.tk = s.tk JOIN session_heads h ON h.sk = s.sk \
+         WHERE s.hash = ?1 AND s.view_id IS NULL AND s.revoked_at IS NULL AND s.expires_at > ?2 AND t.id = ?3 AND h.id = ?4",
+    )?
+    .exists(params![hash.0, now.as_micros(), tenant.as_str(), id.as_str()])
+}
 
 /// Whether a user made a share link, holds its session, or made the view that it opens alone.
 const SHARES_OF_USER: &str = "(s.created_by = ?6 OR h.holder = ?6 OR s.sk IS NULL AND EXISTS (SELECT 1 FROM docs d \

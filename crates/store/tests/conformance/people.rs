@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use sederunt_core::access::{ActingUser, ShareAccess};
 use sederunt_core::definitions::{DefinitionDoc, DefinitionKind};
-use sederunt_core::people::{Audit, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, User};
+use sederunt_core::event::EventQuery;
+use sederunt_core::people::{
+    Audit, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, User,
+};
 use sederunt_core::store::{Change, CommitResult, Record, Refusal, Update};
 use sederunt_core::{Role, Timestamp};
 
@@ -24,6 +27,7 @@ on_each_store! {
     a_key_shows_what_its_use_depends_on,
     a_share_link_is_found_by_its_hash_until_its_session_goes,
     a_link_to_a_view_alone_is_found_until_its_view_goes,
+    a_link_reads_what_was_said_in_its_session_and_nothing_else,
     share_links_are_listed_newest_first_to_those_who_may_see_them,
     a_suspended_tenant_shows_in_its_share_links,
     the_audit_trail_is_newest_first,
@@ -419,6 +423,69 @@ async fn a_link_to_a_view_alone_is_found_until_its_view_goes(store: &TestStore) 
     store.delete("s").await;
     assert_eq!(store.share_by_hash(of_session).await.unwrap(), None);
     assert!(store.share_by_hash(of_another).await.unwrap().is_some());
+}
+
+async fn a_link_reads_what_was_said_in_its_session_and_nothing_else(store: &TestStore) {
+    store.create(a_session("s", |new| new.details.title = Some("Minutes".into()))).await;
+    store.open("other").await;
+    let mut said = message("hello");
+    said.metadata = Some(json(r#"{"ip":"10.0.0.1"}"#));
+    said.external_event_id = Some("e".into());
+    let mut thought = message("hidden");
+    thought.kind = sederunt_core::event::EventType::parse("agent.thinking").unwrap();
+    store.append("s", vec![said, thought, message("again")]).await;
+    let now = store.now().await.unwrap();
+    let link =
+        |name: &str, expires_at| Share { view: None, user: None, ..a_share(store, name, "s", expires_at) };
+    let past = Timestamp::from_micros(1);
+    store.put(a_doc(DefinitionKind::View, "form")).await;
+    for share in [
+        link("link", now.plus(DAY)),
+        link("expired", past),
+        link("revoked", now.plus(DAY)),
+        a_share(store, "published", "s", now.plus(DAY)),
+        a_view_link(store, "alone", "form", now.plus(DAY)),
+    ] {
+        let hash = SecretHash::of(&share.id);
+        store.record(Record::AddShare { share, hash }).await;
+    }
+    store.record(Record::RevokeShare { id: "revoked".into(), by: ActingUser::Owner }).await;
+    let tenant = &store.tenant;
+    let hash = SecretHash::of("link");
+    let shown = store.shared_session(tenant, hash, &id("s")).await.unwrap().unwrap();
+    let whole = store.get("s").await;
+    assert_eq!(shown, SharedSession::of(whole.clone()));
+    assert_eq!((shown.title.as_deref(), shown.last_sequence), (Some("Minutes"), 3));
+    for (newest_first, sequences) in [(false, [1, 3]), (true, [3, 1])] {
+        let query = EventQuery { newest_first, ..EventQuery::default() };
+        let page = store.shared_events(tenant, hash, &id("s"), query).await.unwrap();
+        assert_eq!(page.events.iter().map(|event| event.sequence).collect::<Vec<_>>(), sequences);
+        assert_eq!((page.last_sequence, page.has_more), (3, false));
+        for event in &page.events {
+            assert_eq!((&event.metadata, &event.author, &event.external_event_id), (&None, &None, &None));
+            assert!(event.content.is_some() && event.turn.is_none());
+        }
+    }
+    let first = EventQuery { limit: 1, ..EventQuery::default() };
+    let page = store.shared_events(tenant, hash, &id("s"), first).await.unwrap();
+    assert_eq!((page.events.len(), page.next_after, page.has_more), (1, 1, true));
+    for (token, session) in [
+        ("link", "other"),
+        ("link", "none"),
+        ("expired", "s"),
+        ("revoked", "s"),
+        ("published", "s"),
+        ("alone", "s"),
+        ("unknown", "s"),
+    ] {
+        let (hash, session) = (SecretHash::of(token), id(session));
+        assert_eq!(store.shared_session(tenant, hash, &session).await.unwrap(), None, "{token} {session}");
+        let refused = store.shared_events(tenant, hash, &session, EventQuery::default()).await.unwrap_err();
+        assert_eq!(refused.code(), "not_found", "{token} {session}");
+    }
+    let other = store.tenant_named("other").await;
+    other.open("s").await;
+    assert_eq!(other.shared_session(&other.tenant, hash, &id("s")).await.unwrap(), None);
 }
 
 async fn share_links_are_listed_newest_first_to_those_who_may_see_them(store: &TestStore) {

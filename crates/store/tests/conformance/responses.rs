@@ -1,7 +1,10 @@
 //! Responses: one that stands for each respondent of a view, whoever comes first.
 
 use sederunt_core::Timestamp;
+use sederunt_core::access::ActingUser;
 use sederunt_core::approval::{Approval, ApprovalKind, ApprovalState};
+use sederunt_core::definitions::DefinitionKind;
+use sederunt_core::people::SecretHash;
 use sederunt_core::response::{
     RespondentHistory, ResponseFilter, ResponseForm, ResponseQuery, ResponseRow, ResponseState,
     StoredResponse,
@@ -12,11 +15,14 @@ use sederunt_core::view::Respondent;
 
 use crate::approvals::an_approval;
 use crate::builders::*;
+use crate::definitions::a_doc;
+use crate::people::a_view_link;
 use crate::stores::TestStore;
 
 on_each_store! {
     a_response_reads_back_with_its_session_and_its_newest_promotion,
     the_rows_of_many_responses_are_read_at_once,
+    a_link_to_a_view_has_the_responses_of_its_respondent,
     a_respondent_has_one_open_response_to_a_view,
     a_submitted_response_stands_where_each_respondent_submits_one,
     of_many_who_open_at_once_one_wins,
@@ -109,6 +115,43 @@ async fn a_response_reads_back_with_its_session_and_its_newest_promotion(store: 
     store.create(a_draft("plain")).await;
     assert_eq!(store.found_response("plain").await, None, "a session without a form is no response");
     assert_eq!(store.found_response("none").await, None);
+}
+
+async fn a_link_to_a_view_has_the_responses_of_its_respondent(store: &TestStore) {
+    let now = store.now().await.unwrap();
+    for view in ["v", "w"] {
+        store.put(a_doc(DefinitionKind::View, view)).await;
+    }
+    store.opened(a_response("mine", "v", "c", 1)).await;
+    store.opened(a_response("of another", "v", "d", 1)).await;
+    store.opened(a_response("elsewhere", "w", "c", 1)).await;
+    store.opened(ResponseRow { is_anonymous: false, ..a_response("named", "v", "m", 1) }).await;
+    let expired = a_view_link(store, "expired", "v", Timestamp::from_micros(1));
+    for share in [a_view_link(store, "link", "v", now.plus(DAY)), expired] {
+        let hash = SecretHash::of(&share.id);
+        store.record(Record::AddShare { share, hash }).await;
+    }
+    for (token, who, session, has) in [
+        ("link", "c", "mine", true),
+        ("link", "d", "of another", true),
+        ("link", "c", "of another", false),
+        ("link", "c", "elsewhere", false),
+        ("link", "m", "named", false),
+        ("link", "c", "none", false),
+        ("expired", "c", "mine", false),
+        ("unknown", "c", "mine", false),
+    ] {
+        let found = store
+            .has_shared_response(&store.tenant, SecretHash::of(token), &format!("view:{who}"), &id(session))
+            .await;
+        assert_eq!(found.unwrap(), has, "{token} {who} {session}");
+    }
+    let other = store.tenant_named("other").await;
+    let found = other.has_shared_response(&other.tenant, SecretHash::of("link"), "view:c", &id("mine")).await;
+    assert!(!found.unwrap());
+    store.record(Record::RevokeShare { id: "link".into(), by: ActingUser::Owner }).await;
+    let found = store.has_shared_response(&store.tenant, SecretHash::of("link"), "view:c", &id("mine")).await;
+    assert!(!found.unwrap(), "it was revoked");
 }
 
 async fn the_rows_of_many_responses_are_read_at_once(store: &TestStore) {

@@ -72,6 +72,7 @@ impl World {
             prefix: (role == Role::Channel).then(|| name.into()),
             shared: None,
             view: None,
+            link: None,
             surface: SourceKind::Api,
         })
     }

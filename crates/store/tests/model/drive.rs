@@ -262,6 +262,7 @@ fn actor(tenant: &TenantId, who: Who) -> Actor {
         prefix: None,
         shared: None,
         view: None,
+        link: None,
         surface: SourceKind::Api,
     }
 }

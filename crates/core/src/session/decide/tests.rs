@@ -26,6 +26,7 @@ fn actor(role: Role, user: Option<&str>) -> Actor {
         prefix: (role == Role::Channel).then(|| "telegram:".into()),
         shared: None,
         view: None,
+        link: None,
         surface: SourceKind::Api,
     }
 }

@@ -39,3 +39,17 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON responses TO {schema}_app;
 CREATE INDEX approvals_expiry ON approvals (expires_at) WHERE kind = 'promotion' AND state = 'pending';
 CREATE POLICY scan ON approvals FOR SELECT TO {schema}_scan USING (kind = 'promotion' AND state = 'pending');
 GRANT SELECT (tk, id, kind, state, expires_at) ON approvals TO {schema}_scan;
+
+-- The bearer of a link to a view alone sees the anonymous responses to it that are this respondent's, and of their
+-- sessions what a link shows.
+CREATE POLICY share ON responses FOR SELECT TO {schema}_share USING (
+    is_anonymous AND tk = (SELECT s.tk FROM shares s WHERE s.sk IS NULL LIMIT 1)
+    AND view_id = (SELECT s.view_id FROM shares s WHERE s.sk IS NULL LIMIT 1)
+    AND respondent = (SELECT NULLIF(current_setting('app.respondent', true), '')));
+GRANT SELECT (tk, sk, view_id, state) ON responses TO {schema}_share;
+CREATE POLICY share_response ON session_heads FOR SELECT TO {schema}_share USING (
+    tk = (SELECT s.tk FROM shares s WHERE s.sk IS NULL LIMIT 1)
+    AND sk IN (SELECT r.sk FROM responses r WHERE r.tk = session_heads.tk));
+CREATE POLICY share_response ON sessions FOR SELECT TO {schema}_share USING (
+    tk = (SELECT s.tk FROM shares s WHERE s.sk IS NULL LIMIT 1)
+    AND sk IN (SELECT r.sk FROM responses r WHERE r.tk = sessions.tk));

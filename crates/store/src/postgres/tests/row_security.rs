@@ -10,7 +10,7 @@ use super::super::tenants::TENANT_TABLES;
 use super::*;
 
 /// Every table with rows of tenants, `tenants` among them.
-fn walled_tables() -> impl Iterator<Item = &'static str> {
+pub(super) fn walled_tables() -> impl Iterator<Item = &'static str> {
     TENANT_TABLES.into_iter().chain(["tenants"])
 }
 
@@ -298,7 +298,7 @@ async fn every_table_of_a_tenant_is_walled_and_no_role_may_pass() {
              AND (rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole OR rolcreatedb)"
         );
         assert_eq!(count(&admin, &strong).await, 0);
-        assert_eq!(count(&admin, &format!("SELECT count(*) FROM pg_roles WHERE {ours}")).await, 5);
+        assert_eq!(count(&admin, &format!("SELECT count(*) FROM pg_roles WHERE {ours}")).await, 6);
         let owned = format!(
             "SELECT count(*) FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
              WHERE c.relnamespace = '{}'::regnamespace AND r.{ours}",
@@ -520,7 +520,8 @@ async fn the_tables_that_know_the_user_are_those_that_the_reasons_name() {
         for (setting, policies) in [
             ("app[.]user", vec!["shares/app"]),
             ("app[.]role", vec!["shares/app"]),
-            ("app[.]hash", vec!["api_keys/hashed", "shares/hashed"]),
+            ("app[.]hash", vec!["api_keys/hashed", "shares/hashed", "shares/share"]),
+            ("app[.]respondent", vec!["responses/share"]),
         ] {
             let rows = admin.query(sql, &[&all.as_slice(), &setting]).await.unwrap();
             let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
@@ -544,7 +545,7 @@ async fn the_tables_that_know_the_user_are_those_that_the_reasons_name() {
         // Roles that see several tenants at once are not shown users, but for what an append is judged by.
         let mut shown = Vec::new();
         for (table, column) in USERS_NAMED.into_iter().chain([("shares", "created_by"), ("shares", "user_id")]) {
-            for part in ["append", "scan", "find", "relay"] {
+            for part in ["append", "scan", "find", "relay", "share"] {
                 let sql = format!("SELECT has_column_privilege($1, to_regclass('{table}'), '{column}', 'SELECT')");
                 if admin.query_one(&sql, &[&scene.role(part)]).await.unwrap().get(0) {
                     shown.push((part, table, column));

@@ -92,7 +92,7 @@ async fn first_version_brought_forward(url: String) {
     let client = admin(&schema).await;
     let apart = schemas(&schema)[1..].join(", ");
     let back = format!(
-        "DROP SCHEMA {apart} CASCADE; DROP POLICY app ON shares; CREATE POLICY app ON shares USING (true); \
+        "{WITHOUT_LINKS} DROP SCHEMA {apart} CASCADE; DROP POLICY app ON shares; CREATE POLICY app ON shares USING (true); \
          DROP TABLE docs, doc_facets, approvals, talks, installation, feedback_events, feedback_names, \
              feedback_sessions, lessons, lesson_words, reply_pieces, departures, responses; \
          ALTER TABLE sessions DROP COLUMN id; ALTER TABLE session_heads ADD UNIQUE (tk, id); \
