@@ -34,6 +34,8 @@ const TUNING: &[(&str, &str)] = &[
     ("AGENTS_KEPT", "the age of a copy"),
     ("REFERENCED_GRAIN", "the period of a write"),
     // How much the server's own work takes at a time.
+    ("CONVERSATION_SWEEP_ROWS_MAX", "rows of a sweep, which is followed by another"),
+    ("FORGET_SESSIONS_MAX", "sessions of a commit, which is followed by another"),
     ("EMBED_TEXTS_MAX", "texts of a call, which is followed by another"),
     ("LOG_EVENTS_READ", "events that a run reads back"),
     ("SITTING_MESSAGES_MAX", "messages that a summary reads"),

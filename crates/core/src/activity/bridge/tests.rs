@@ -147,6 +147,13 @@ fn nothing_but_the_listed_keys_is_recorded() {
     let at = r#""at":"2026-11-18T10:00:00.123Z""#;
     assert!(checked("human.navigate", None, &format!(r#"{{"pathname":"/",{at}}}"#)).is_ok());
     assert!(checked("human.marker", Some(r#"[{"type":"text","text":"x"}]"#), &format!("{{{at}}}")).is_ok());
+    // A time may name a zone, and a long name is no place for other data.
+    let of_zone = |bytes: usize| {
+        let zone = "A".repeat(bytes - "2026-11-18T10:00:00Z[]".len());
+        checked("human.navigate", None, &format!(r#"{{"pathname":"/","at":"2026-11-18T10:00:00Z[{zone}]"}}"#))
+    };
+    assert!(of_zone(limits::TIME_BYTES_MAX).is_ok());
+    assert!(of_zone(limits::TIME_BYTES_MAX + 1).is_err());
     for (kind, metadata, field) in [
         ("human.navigate", r#"{"pathname":"/","title":"Inbox"}"#, "metadata.title"),
         ("human.navigate", r#"{"pathname":"/","at":{"screenshot":"…"}}"#, "metadata.at"),
