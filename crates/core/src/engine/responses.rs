@@ -506,6 +506,23 @@ impl Engine {
         }
     }
 
+    /// Whether the store finds an anonymous response by the link through which it is asked for: what a link reads and
+    /// changes is found by the link first. A personal link and the link of a lead name their respondent otherwise.
+    async fn is_found_by_link(
+        &self,
+        actor: &Actor,
+        respondent: &AdmittedRespondent,
+        row: &ResponseRow,
+    ) -> Result<bool> {
+        match actor.link {
+            Some(hash) if row.is_anonymous && actor.shared.is_none() => {
+                let (tenant, name) = (&actor.tenant, &respondent.name);
+                self.sessions.has_shared_response(tenant, hash, name, &row.session).await
+            }
+            _ => Ok(true),
+        }
+    }
+
     /// A response that the caller may read, and whether it is the caller's own. To any other caller it does not exist.
     pub(super) async fn readable(
         &self,
@@ -528,7 +545,9 @@ impl Engine {
                 match admit(&view, actor, claims.clone().map(|claims| claims.who))? {
                     Admission::As(who) => {
                         let admitted = admitted(&secret, actor, &view, who, claims.as_ref());
-                        admitted.is_proven && admitted.who == response.row.respondent
+                        admitted.is_proven
+                            && admitted.who == response.row.respondent
+                            && self.is_found_by_link(actor, &admitted, &response.row).await?
                     }
                     Admission::Anyone | Admission::AsLead => false,
                 }

@@ -16,6 +16,8 @@ on_every_store!(
     an_expired_link_opens_nothing,
     links_are_counted_on_their_own,
     links_are_listed_without_their_tokens,
+    a_link_that_is_revoked_during_a_draft_saves_nothing_more,
+    links_that_open_nothing_are_told_alike,
 );
 
 async fn shared(owner: &Caller<'_>, access: &str) -> (String, Value) {
@@ -121,6 +123,73 @@ async fn an_expired_link_opens_nothing(store_kind: StoreKind) {
     for expires_in in [0, 31_536_001] {
         let wish = json!({"access": "read", "expires_in": expires_in});
         owner.post(&format!("/api/sessions/{id}/share"), wish).await.refused(422, "invalid");
+    }
+}
+
+/// A form that takes responses, and a link to it.
+async fn shared_form(owner: &Caller<'_>, id: &str) -> Value {
+    let form = json!({"id": id, "title": "Which?", "questions": [{"key": "a", "label": "A"}],
+        "publish_config": {"gate": "none"}, "response": {}});
+    owner.post("/api/views", form).await.expect(201);
+    owner.post(&format!("/api/views/{id}/share"), json!({"expires_in": 3600})).await.expect(201).body
+}
+
+async fn a_link_that_is_revoked_during_a_draft_saves_nothing_more(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "olga").await;
+    let made = shared_form(&owner, "form").await;
+    let token = made["token"].as_str().unwrap();
+    assert_eq!(made["url"], json!(format!("http://{}/views/form?share={token}", server.address)));
+    let stranger = server.anyone().with("x-share-token", token);
+    let opened = stranger.post("/api/views/form/responses", json!({})).await.expect(201);
+    let cookie = opened.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let known = stranger.clone().with("cookie", &cookie);
+    let path = format!("/api/responses/{}", opened.id());
+    let save = |text: &str| json!({"values": {"a": text}});
+    known.patch(&path, save("one")).await.expect(200);
+    assert_eq!(known.get(&path).await.expect(200).body["values"], json!({"a": "one"}));
+    stranger.get(&path).await.refused(404, "not_found");
+    owner.delete(&format!("/api/shares/{}", made["id"].as_str().unwrap())).await.expect(204);
+    let revoked = Instant::now();
+    while known.patch(&path, save("two")).await.status != 401 {
+        assert!(revoked.elapsed() < limits::REVOCATION_REACHES, "the link still saves");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    known.get(&path).await.refused(401, "unauthenticated");
+    known.post(&format!("{path}/submit"), json!({})).await.refused(401, "unauthenticated");
+    known.get("/api/views/form").await.refused(401, "unauthenticated");
+    assert_eq!(owner.get(&path).await.expect(200).body["status"], "draft");
+}
+
+async fn links_that_open_nothing_are_told_alike(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "olga").await;
+    let made = shared_form(&owner, "form").await;
+    let other = shared_form(&owner, "other").await;
+    let brief = owner.post("/api/views/form/share", json!({"expires_in": 1})).await.expect(201).body;
+    let revoked = owner.post("/api/views/form/share", json!({})).await.expect(201).body;
+    owner.delete(&format!("/api/shares/{}", revoked["id"].as_str().unwrap())).await.expect(204);
+    server.clock.advance(Duration::from_secs(10));
+    let told = async |token: &str, path: &str| {
+        let mut body = server.anyone().with("x-share-token", token).get(path).await.body;
+        body["error"].as_object_mut().map(|error| error.remove("request_id"));
+        body
+    };
+    let unknown = told("nothing", "/api/views/form").await;
+    assert_eq!(unknown["error"]["code"], "unauthenticated");
+    for link in [&brief, &revoked] {
+        assert_eq!(told(link["token"].as_str().unwrap(), "/api/views/form").await, unknown);
+    }
+    let missing = told(made["token"].as_str().unwrap(), "/api/views/nothing").await;
+    assert_eq!(missing["error"]["code"], "not_found");
+    let text = told(other["token"].as_str().unwrap(), "/api/views/form").await.to_string();
+    assert_eq!(text.replace("form", "nothing"), missing.to_string(), "another form is as good as none");
+    for token in [&made, &other].map(|link| link["token"].as_str().unwrap()) {
+        let link = server.anyone().with("x-share-token", token);
+        for path in ["/api/views", "/api/shares", "/api/sessions", "/api/views/form/answers", "/api/entities"]
+        {
+            link.get(path).await.refused(403, "denied");
+        }
     }
 }
 
