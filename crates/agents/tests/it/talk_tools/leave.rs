@@ -249,7 +249,7 @@ async fn a_decision_is_about_one_call_even_if_two_have_the_same_id() {
 #[tokio::test]
 async fn where_nobody_can_be_asked_the_answer_is_no() {
     let server = Server::start(vec![]).await;
-    let steps = r#"[{"call":{"name":"send"}},{"expect":"denied: nobody","say":"Then not."}]"#;
+    let steps = r#"[{"call":{"name":"send"}},{"expect":"denied: this conversation","say":"Then not."}]"#;
     let world = World::new(steps, &[tool("send", &server.url("/send"), CONFIRMED)]).await;
     world.afresh(SourceKind::Schedule, None).await;
     assert_eq!(world.say("Send it.").await.text, "Then not.");
