@@ -27,6 +27,15 @@ CREATE INDEX responses_view ON responses (tk, view_id, sk);
 CREATE INDEX responses_state ON responses (tk, view_id, state, sk);
 CREATE INDEX responses_drafts ON responses (tk, view_id, saved_at) WHERE state = 'open' AND is_anonymous;
 
+-- The example that the planner is shown (V1).
+INSERT INTO responses (tk, sk, view_id, respondent, respondent_kind, respondent_id, ordinal, is_anonymous, once, state,
+    saved_at, form)
+SELECT 1, -g, 'view-' || g % 20, 'name-' || g, 'cookie', 'id-' || g, 1, g % 2 = 0, true,
+    (ARRAY['open', 'submitted', 'abandoned'])[1 + g % 3], g, '{}'
+FROM generate_series(1, 200) g;
+ANALYZE responses;
+DELETE FROM responses;
+
 -- The wall, for one tenant at a time.
 ALTER TABLE responses ENABLE ROW LEVEL SECURITY;
 ALTER TABLE responses FORCE ROW LEVEL SECURITY;
@@ -37,6 +46,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON responses TO {schema}_app;
 -- The promotions that wait for a decision: their sessions are closed and have no deadline, so the sweeper finds them
 -- by their own.
 CREATE INDEX approvals_expiry ON approvals (expires_at) WHERE kind = 'promotion' AND state = 'pending';
+-- The example that the planner is shown (V2), after the index, because making one counts the rows that it finds.
+ALTER TABLE approvals NO FORCE ROW LEVEL SECURITY;
+INSERT INTO approvals (tk, n, id, sk, kind, state, task_id, assigned_to, created_at, body) OVERRIDING SYSTEM VALUE
+SELECT 1, -g, '/example-' || g, -g, 'tool', (ARRAY['pending', 'approved', 'denied'])[1 + g % 3], 'task-' || g % 20,
+    'user-' || g % 20, g, '{}'
+FROM generate_series(1, 200) g;
+ANALYZE approvals;
+DELETE FROM approvals WHERE sk < 0;
+ALTER TABLE approvals FORCE ROW LEVEL SECURITY;
 CREATE POLICY scan ON approvals FOR SELECT TO {schema}_scan USING (kind = 'promotion' AND state = 'pending');
 GRANT SELECT (tk, id, kind, state, expires_at) ON approvals TO {schema}_scan;
 
