@@ -1,7 +1,7 @@
 //! The recent-activity block: what a person works on and did last, as one text that agents are given. Pure.
 //!
 //! Every line is written from data: titles, markers and paths are typed by people or come from their browsers. What
-//! the data holds cannot begin a line, end the block or set a mark of its own ([`one_line`]).
+//! the data holds cannot begin a line, end the block or set a mark of its own (`one_line`).
 
 use std::time::Duration;
 
