@@ -156,8 +156,12 @@ impl Model {
             Command::Stop { who, id } => self.stop(*who, &name(*id)),
             Command::Retry { who, id } => match self.rows.get(&name(*id)) {
                 Some(row) if row.sees(*who) => {
-                    // Without a task, an owner may queue a session that no worker has had.
-                    if is_worker(*who) || *who == Who::Guest || (*who != Who::Owner && row.epoch == 0) {
+                    if is_worker(*who) || *who == Who::Guest {
+                        no("denied")
+                    } else if matches!(row.kind, "response" | "tool") {
+                        no("type_mismatch")
+                    } else if *who != Who::Owner && row.epoch == 0 {
+                        // Without a task, an owner may queue a session that no worker has had.
                         no("denied")
                     } else if matches!(row.status, "failed" | "expired" | "abandoned") {
                         let mut again = row.clone();
