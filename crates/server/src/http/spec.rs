@@ -199,10 +199,15 @@ const ANSWERS: [&str; 52] = [
     "ViewList",
 ];
 
-/// The fields that an answer leaves out: only the holder of a claim is told to stop, and only the answer to what
-/// defined something warns of it.
-const LEFT_OUT: [(&str, &str); 3] =
-    [("Appended", "stop_requested"), ("Agent", "warnings"), ("Task", "warnings")];
+/// The fields that an answer leaves out: only the holder of a claim is told to stop, only the answer to what defined
+/// something warns of it, only what a person records is dropped, and only some views take responses.
+const LEFT_OUT: [(&str, &str); 5] = [
+    ("Appended", "stop_requested"),
+    ("Appended", "dropped"),
+    ("Agent", "warnings"),
+    ("Task", "warnings"),
+    ("View", "response"),
+];
 
 fn require_all(name: &str, schema: &mut RefOr<Schema>) {
     match schema {
