@@ -16,6 +16,7 @@ use crate::access::{Actor, Role};
 use crate::definitions::criteria::Dimension;
 use crate::definitions::task::OnExpiry;
 use crate::definitions::{CriteriaSet, Entity, StoredDefinition};
+use crate::document::apply::DefinedRow;
 use crate::error::{Conflict, Error, Result};
 use crate::ids::{IdSource, SessionId, UserId};
 use crate::json::Json;
@@ -47,17 +48,17 @@ pub struct PromotionTarget {
 }
 
 impl PromotionTarget {
-    /// The staged fields whose value on the entity is another one than when they were staged.
-    fn changed_since(&self, staged: &Json, entity: Option<&StoredDefinition<Entity>>) -> Vec<String> {
+    /// The staged fields whose value in the row is another one than when they were staged.
+    fn changed_since(&self, staged: &Json, row: Option<&DefinedRow>) -> Result<Vec<String>> {
         let keys = staged.fields().into_iter().map(|(key, _)| key);
-        let now = match (self.is_new, entity) {
-            (true, None) => return Vec::new(),
-            (false, Some(entity)) => entity.value.fields.fields(),
+        let now = match (self.is_new, row) {
+            (true, None) => return Ok(Vec::new()),
+            (false, Some(row)) => row.fields()?.fields(),
             // An entity that was to be made is there, or one that was there is gone.
-            (true, Some(_)) | (false, None) => return keys.collect(),
+            (true, Some(_)) | (false, None) => return Ok(keys.collect()),
         };
         let base = self.base.fields();
-        keys.filter(|key| value_of(&base, key) != value_of(&now, key)).collect()
+        Ok(keys.filter(|key| value_of(&base, key) != value_of(&now, key)).collect())
     }
 
     /// Everything that the criteria judge, with these values to write.
@@ -146,6 +147,7 @@ pub fn stage(request: &PromotionRequest<'_>, now: Timestamp, ids: &dyn IdSource)
         base: object(&base),
         criteria: sources.criteria.as_ref().map(|set| set.value.dimensions.clone()).unwrap_or_default(),
         unwritten: object(&unwritten),
+        document: None,
     };
     // The respondent's own promotion is an owner's to decide.
     let assigned_to = request
@@ -317,14 +319,14 @@ pub(super) fn approve(
     session: &Session,
     approval: &Approval,
     staged: &Json,
-    entity: Option<&StoredDefinition<Entity>>,
+    row: Option<&DefinedRow>,
     wish: &DecisionRequest,
 ) -> Result<DecisionOutcome> {
     if wish.modified_args.is_some() {
         return Err(Error::invalid("modified_args", "a promotion has values; use `modified_output`"));
     }
     let target = target_of(approval)?;
-    let fields = target.changed_since(staged, entity);
+    let fields = target.changed_since(staged, row)?;
     if !fields.is_empty() {
         return Err(Conflict::StaleFields { fields }.into());
     }
@@ -347,12 +349,13 @@ pub(super) fn approve(
         body.digest = digest(approval.kind, &session.id, &values);
         body.edited = Some(values.clone());
     }
-    let written = match entity {
-        Some(entity) => {
+    let written = match row {
+        Some(DefinedRow::Entity(entity)) if target.document.is_none() => {
             let mut changed = entity.clone();
             changed.value.take(&values.fields());
             put_doc(&changed, Some(entity.version))?
         }
+        Some(row) => row.write(&values.fields())?,
         None => put_doc(&made(target, &values), None)?,
     };
     let name = by(actor);
@@ -540,7 +543,8 @@ mod tests {
         wish: &DecisionRequest,
         now: Timestamp,
     ) -> Result<DecisionEffects> {
-        match decide(who, &response(), approval, entity, wish, now, &CountedIds::default())? {
+        let row = entity.map(|entity| DefinedRow::Entity(Box::new(entity.clone())));
+        match decide(who, &response(), approval, row.as_ref(), wish, now, &CountedIds::default())? {
             DecisionOutcome::Settled(effects) => Ok(*effects),
             DecisionOutcome::Stands => panic!("it was pending"),
         }

@@ -17,7 +17,7 @@ use crate::limits;
 use crate::session::decide::SessionStep;
 use crate::session::query::Page;
 use crate::session::{Session, SessionType};
-use crate::store::{Change, IdemKey, KeyNote, Record};
+use crate::store::{Change, IdemKey, KeyNote, Record, next_version};
 use crate::talk::Talk;
 use crate::time::Timestamp;
 use crate::work::output::OutputContract;
@@ -118,14 +118,16 @@ impl Engine {
             .decide_and_commit(|| {
                 Box::pin(async {
                     let (approval, session, talk) = self.approval_and_asking(actor, id).await?;
-                    let entity = self.promoted_entity(actor, &approval).await?;
+                    let row = self.promoted_row(actor, &approval).await?;
                     let now = self.tenant.now().await?;
                     json_schema::prepare(&Run::contract_schema(&session)).await;
-                    let (entity, ids) = (entity.as_ref(), &*self.ids);
-                    match decisions::decide(actor, &session, &approval, entity, &wish, now, ids)? {
+                    let (row, ids) = (row.as_ref(), &*self.ids);
+                    match decisions::decide(actor, &session, &approval, row, &wish, now, ids)? {
                         DecisionOutcome::Stands => Ok(Decided::Nothing(approval)),
                         DecisionOutcome::Settled(settled) => {
+                            let seen = self.seen_after(&session, &approval, &settled).await?;
                             let mut change = self.settled(&session, *settled).await?.keyed(key);
+                            change.records.extend(seen);
                             release_talk(&mut change, &session, &talk);
                             Ok(Decided::change(change))
                         }
@@ -227,7 +229,7 @@ impl Engine {
     /// The entity that a promotion names, as it is now. `None` for what is no promotion, and where there is none yet.
     async fn promoted_entity(
         &self,
-        actor: &Actor,
+        session: &Session,
         approval: &Approval,
     ) -> Result<Option<StoredDefinition<Entity>>> {
         let Some(target) = &approval.body.promotion else { return Ok(None) };

@@ -24,7 +24,7 @@ use crate::response::{
 use crate::session::decide::{SessionStep, created_event};
 use crate::session::query::Page;
 use crate::session::{SessionType, Status};
-use crate::store::{Change, ChangePart, CommitResult, Guard, PartTarget, Record, Write};
+use crate::store::{Change, ChangePart, CommitResult, Guard, IdemKey, PartTarget, Record, Write};
 use crate::view::answer::SUBMIT;
 use crate::view::respondent::{Admission, CookieClaims, Respondent, RespondentKind, admit};
 
@@ -118,6 +118,7 @@ impl Engine {
                     admitted.check_proven(&history)?;
                     let ordinal = match decide::open(&view.value, &history, now)? {
                         OpenOutcome::Standing(row) => {
+                            self.check_found_by_link(actor, &admitted, &row).await?;
                             return Ok(Decided::Nothing((row.session, None, cookie)));
                         }
                         OpenOutcome::New { ordinal } => ordinal,
@@ -236,6 +237,7 @@ impl Engine {
         actor: &Actor,
         id: &SessionId,
         cookie: Option<&str>,
+        key: Option<IdemKey>,
     ) -> Result<StoredResponse> {
         let done = self
             .decide_and_commit(|| {
@@ -251,13 +253,14 @@ impl Engine {
                         gone.session.head.status = Status::Abandoned;
                         return Ok(Decided::Nothing(Box::new(gone)));
                     }
-                    Ok(Decided::change(self.response_change(target, step).await?))
+                    Ok(Decided::change(self.response_change(target, step).await?.keyed(key)))
                 })
             })
-            .await?;
-        match done {
+            .await;
+        match self.or_replayed(actor, key, done).await? {
             CommandOutcome::Nothing(gone) => Ok(*gone),
-            CommandOutcome::Done(..) => self.stored_response(actor, id).await,
+            // Read as the caller may read it now, also if the key is that of an earlier request.
+            CommandOutcome::Done(..) => self.response(actor, id, cookie).await,
         }
     }
 
@@ -305,6 +308,7 @@ impl Engine {
                     admitted.check_proven(&history)?;
                     let target = match decide::open(&view.value, &history, now) {
                         Ok(OpenOutcome::Standing(row)) => {
+                            self.check_found_by_link(actor, &admitted, &row).await?;
                             let response = self.stored_response(actor, &row.session).await?;
                             ResponseTarget { view, response, new: None }
                         }
@@ -520,6 +524,18 @@ impl Engine {
                 self.sessions.has_shared_response(tenant, hash, name, &row.session).await
             }
             _ => Ok(true),
+        }
+    }
+
+    async fn check_found_by_link(
+        &self,
+        actor: &Actor,
+        respondent: &AdmittedRespondent,
+        row: &ResponseRow,
+    ) -> Result<()> {
+        match self.is_found_by_link(actor, respondent, row).await? {
+            true => Ok(()),
+            false => Err(Error::NotFound),
         }
     }
 

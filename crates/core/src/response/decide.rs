@@ -295,7 +295,7 @@ fn check_size(values: &Json) -> Result<()> {
 }
 
 /// Values over others, and the keys that change with their new values; a cleared one is `null`.
-fn merged(before: Option<&Json>, over: Option<&Json>) -> (Json, Vec<(String, Json)>) {
+pub(crate) fn merged(before: Option<&Json>, over: Option<&Json>) -> (Json, Vec<(String, Json)>) {
     let mut whole = before.map(Json::fields).unwrap_or_default();
     let mut changed = Vec::new();
     for (key, value) in over.map(Json::fields).unwrap_or_default() {

@@ -15,7 +15,7 @@ use sederunt_core::session::{SessionType, Status};
 use sederunt_core::view::{Lead, ViewAudience};
 use sederunt_core::{Actor, Role, SessionId, limits, strict};
 
-use crate::harness::{World, wish};
+use crate::harness::{World, key, wish};
 use crate::on_both_stores;
 use crate::tasks::json;
 
@@ -35,6 +35,8 @@ on_both_stores!(
     an_entity_is_named_by_members_and_fits_the_view,
     responses_are_read_by_owners_makers_and_assignees,
     a_session_without_a_form_has_no_form_verbs,
+    a_response_is_neither_queued_nor_forked,
+    an_abandon_with_the_same_key_is_answered_as_the_first,
 );
 
 async fn survey(world: &World, id: &str, gate: ViewAudience, response: &str) {
@@ -116,7 +118,7 @@ async fn a_member_opens_saves_and_submits_one_response(world: &World) {
     assert_eq!(code(other), "already_answered");
     assert_eq!(code(save(world, &ada, &id, r#"{"n":4}"#).await), "session_closed");
     assert_eq!(code(open(&world.engine, &ada, None).await), "already_answered");
-    assert_eq!(code(world.engine.abandon_response(&ada, &id, None).await), "session_closed");
+    assert_eq!(code(world.engine.abandon_response(&ada, &id, None, None).await), "session_closed");
     assert_eq!(
         kinds(world, &id).await,
         [
@@ -392,7 +394,7 @@ async fn every_end_of_the_session_ends_the_response(world: &World) {
     let ada = world.actor(Role::Member, "ada");
     let opened = async || open(&world.engine, &ada, None).await.unwrap().response.session.id;
     let id = opened().await;
-    let gone = world.engine.abandon_response(&ada, &id, None).await.unwrap();
+    let gone = world.engine.abandon_response(&ada, &id, None, None).await.unwrap();
     assert_eq!((gone.session.head.status, gone.row.state), (Status::Abandoned, ResponseState::Abandoned));
     for to in [Status::Abandoned, Status::Expired] {
         let id = opened().await;
@@ -402,9 +404,9 @@ async fn every_end_of_the_session_ends_the_response(world: &World) {
         assert_eq!(ended.row.state, ResponseState::Abandoned, "{to}");
     }
     let id = opened().await;
-    world.engine.abandon_response(&world.owner(), &id, None).await.unwrap();
+    world.engine.abandon_response(&world.owner(), &id, None, None).await.unwrap();
     let id = opened().await;
-    world.engine.abandon_response(&ada, &id, None).await.unwrap();
+    world.engine.abandon_response(&ada, &id, None, None).await.unwrap();
     world.engine.delete(&ada, &id).await.unwrap();
     assert_eq!(code(world.engine.response(&ada, &id, None).await), "not_found");
     assert!(open(&world.engine, &ada, None).await.unwrap().is_new);
@@ -466,7 +468,7 @@ async fn a_session_without_a_form_has_no_form_verbs(world: &World) {
         assert_eq!(code(world.engine.response(&owner, id, None).await), expected);
         assert_eq!(code(save(world, &owner, id, "{}").await), expected);
         assert_eq!(code(world.engine.submit_response(&owner, id, None, None).await), expected);
-        assert_eq!(code(world.engine.abandon_response(&owner, id, None).await), expected);
+        assert_eq!(code(world.engine.abandon_response(&owner, id, None, None).await), expected);
     }
     let bob = world.actor(Role::Member, "bob");
     assert_eq!(code(world.engine.response(&bob, &plain, None).await), "not_found");
@@ -474,4 +476,28 @@ async fn a_session_without_a_form_has_no_form_verbs(world: &World) {
     let view: View = strict::read(json(text).as_str()).unwrap();
     world.engine.define(&owner, Some("v"), view, None).await.unwrap();
     assert_eq!(code(open(&world.engine, &owner, None).await), "type_mismatch");
+}
+
+async fn a_response_is_neither_queued_nor_forked(world: &World) {
+    survey(world, "v", ViewAudience::Member, "{}").await;
+    let owner = world.owner();
+    let id = open(&world.engine, &owner, None).await.unwrap().response.session.id;
+    let plain = world.open(&owner, wish("plain", SessionType::Response)).await.id;
+    for id in [&id, &plain] {
+        let before = world.engine.session(&owner, id).await.unwrap();
+        let to_the_queue = Transition { to: Status::Pending, expected: None, reason: None };
+        assert_eq!(code(world.engine.transition(&owner, id, to_the_queue, None).await), "type_mismatch");
+        assert_eq!(code(world.engine.fork(&owner, id, 1, None).await), "type_mismatch");
+        assert_eq!(world.engine.session(&owner, id).await.unwrap(), before, "nothing was written");
+    }
+}
+
+async fn an_abandon_with_the_same_key_is_answered_as_the_first(world: &World) {
+    survey(world, "v", ViewAudience::Member, "{}").await;
+    let ada = world.actor(Role::Member, "ada");
+    let id = open(&world.engine, &ada, None).await.unwrap().response.session.id;
+    let abandon = async |name| world.engine.abandon_response(&ada, &id, None, key(name, 1)).await;
+    let first = abandon("a").await.unwrap();
+    assert_eq!(abandon("a").await.unwrap(), first);
+    assert_eq!(code(abandon("b").await), "session_closed", "another key is another request");
 }

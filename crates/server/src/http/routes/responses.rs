@@ -145,7 +145,7 @@ pub async fn abandon(
     caller: Caller,
     PathName(id): PathName<SessionId>,
     headers: HeaderMap,
-    _: Input<Nothing>,
+    input: Input<Nothing>,
 ) -> Result<Json<Response>> {
     let gone = app.engine.abandon_response(&caller.actor, &id, own_cookie(&caller, &headers)).await?;
     Ok(Json(gone.into()))
