@@ -31,6 +31,8 @@ pub const RESULT_BYTES_MAX: usize = 128 * 1024;
 pub const PROBLEMS_MAX: usize = 5;
 /// One tool call.
 pub const TOOL_CALL_MAX: Duration = Duration::from_secs(60);
+/// How much longer than its own time a call of a tool session may take: its child is cancelled then.
+pub const CALLED_TOOL_GRACE: Duration = Duration::from_secs(30);
 /// A tool's name as all providers accept it.
 pub const TOOL_NAME_CHARS_MAX: usize = 64;
 /// Tools that one MCP server may bring; each costs tokens in every request.

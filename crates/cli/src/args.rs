@@ -13,8 +13,8 @@ pub use feedback::{FeedbackCommand, GiveFeedbackArgs, LessonFilterArgs, LessonsC
 pub use human::HumanCommand;
 pub use work::{
     AgentsCommand, ApproveArgs, BundleCommand, CriteriaCommand, DenyArgs, EntitiesCommand, InboxArgs,
-    InboxCommand, ListTasksArgs, PageArgs, ResponsesCommand, TasksCommand, ViewResponsesArgs, ViewsCommand,
-    WorkCommand,
+    InboxCommand, ListTasksArgs, PageArgs, ResponsesCommand, RunToolArgs, TasksCommand, ToolsCommand,
+    ViewResponsesArgs, ViewsCommand, WorkCommand,
 };
 
 use crate::chat::commands::Tier;
@@ -82,6 +82,9 @@ pub enum Command {
     /// Define entities, the records that work is about
     #[command(subcommand, visible_alias = "entity")]
     Entities(EntitiesCommand),
+    /// Define tools, run them, show their run history
+    #[command(subcommand, visible_alias = "tool")]
+    Tools(ToolsCommand),
     /// Define criteria sets, which judge outputs
     #[command(subcommand)]
     Criteria(CriteriaCommand),

@@ -31,6 +31,7 @@ impl Exit {
     pub const fn of(error: &Error) -> Self {
         match error {
             Error::Invalid { .. }
+            | Error::ValuesInvalid { .. }
             | Error::BadJson(_)
             | Error::TooLarge { .. }
             | Error::OutputInvalid { .. }

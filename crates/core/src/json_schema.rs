@@ -60,6 +60,26 @@ impl JsonSchema {
         (sentences, errors.count())
     }
 
+    /// What a value violates, each with the JSON pointer to its place; like [`Self::violations`].
+    pub fn placed_violations(&self, value: &Value, most: usize) -> Vec<(String, String)> {
+        if !self.is_affordable(value) {
+            let (sentences, _) = self.violations(value, most);
+            return sentences.into_iter().map(|sentence| (String::new(), sentence)).collect();
+        }
+        let errors = self.validator.iter_errors(value).take(most);
+        let place = |error: &ValidationError<'_>| {
+            let at = error.instance_path().to_string();
+            // What is missing, or should not be there, is the place.
+            let name = match error.kind() {
+                ValidationErrorKind::Required { property } => property.as_str().map(str::to_owned),
+                ValidationErrorKind::AdditionalProperties { unexpected } => unexpected.first().cloned(),
+                _ => None,
+            };
+            name.map_or_else(|| at.clone(), |name| format!("{at}/{name}"))
+        };
+        errors.map(|error| (place(&error), clipped(&error.masked().to_string()))).collect()
+    }
+
     /// A schema that applies itself `n` times to each value does `n` to the power of the depth for a leaf.
     fn is_affordable(&self, value: &Value) -> bool {
         if self.self_applications <= 1 {
@@ -77,8 +97,12 @@ impl JsonSchema {
 /// A sentence about a value, after its path.
 fn placed(error: &ValidationError<'_>, sentence: &str) -> String {
     let place = error.instance_path().to_string();
-    let sentence: String = sentence.chars().take(300).collect();
+    let sentence = clipped(sentence);
     if place.is_empty() { sentence } else { format!("{place}: {sentence}") }
+}
+
+fn clipped(sentence: &str) -> String {
+    sentence.chars().take(300).collect()
 }
 
 /// Refuses a schema that cannot be used; the refusal names the field.

@@ -32,6 +32,7 @@ pub mod store;
 pub mod strict;
 pub mod talk;
 pub mod time;
+pub mod tool_session;
 pub mod view;
 pub mod work;
 

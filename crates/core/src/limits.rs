@@ -80,10 +80,22 @@ pub const ATTEMPTS_MAX: u32 = 3;
 /// Priorities outside this range add no meaning and could starve everything else.
 pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1000..=1000;
 
-/// A task, agent, entity, criteria set or view as it is kept.
+/// A task, agent, tool, entity, criteria set or view as it is kept.
 pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 /// Steps of one task: its sessions are made in one commit and looked at together whenever one ends.
 pub const STEPS_MAX: usize = 100;
+/// Tools with steps inside tools with steps: deeper than this, nobody can follow what one invocation does.
+pub const TOOL_NESTING_MAX: usize = 3;
+/// Sessions that one invocation of a tool with steps makes, those of nested tools counted: they are made in one commit.
+pub const TOOL_TREE_SESSIONS_MAX: usize = 300;
+/// The values of a tool session, and one of them: a changed value must fit into the metadata of an event.
+pub const TOOL_VALUES_BYTES_MAX: usize = 64 * 1024;
+pub const TOOL_FIELD_BYTES_MAX: usize = 12 * 1024;
+/// The longest result of an invocation that its last event repeats; a longer one is in the session's row alone.
+pub const TOOL_RESULT_LOGGED_BYTES_MAX: usize = 12 * 1024;
+/// How long an invocation of a tool may take, where the tool does not say, and at most.
+pub const TOOL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
+pub const TOOL_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 /// Criteria sets of one task.
 pub const CRITERIA_SETS_MAX: usize = 10;
 /// Dimensions of one criteria set, and options of one dimension.
@@ -173,6 +185,8 @@ pub const CLEARANCE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const WAITING_DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Silence after which an open response session is abandoned.
 pub const RESPONSE_DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Silence after which a tool session that was not invoked is abandoned.
+pub const TOOL_SESSION_DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A human bridge session ends this long after its start.
 pub const BRIDGE_DEADLINE: Duration = Duration::from_secs(12 * 3600);
 /// Events of one append to a human bridge: what a browser collects in a few seconds.

@@ -268,7 +268,7 @@ impl Job {
         let mut specs = tools.specs();
         specs.extend(definitions.iter().filter_map(|tool| match tool {
             Definition::Builtin(tool) => builtin(&tool.name),
-            Definition::Http(_) | Definition::Mcp(_) => None,
+            Definition::Http(_) | Definition::Mcp(_) | Definition::Tool(_) => None,
         }));
         let limits = brief.run.limits.and(agent.map(|agent| agent.limits.of_a_run()).unwrap_or_default());
         self.kit.check_price(&model_name, &limits).map_err(unfit)?;

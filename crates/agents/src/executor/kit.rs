@@ -4,14 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sederunt_core::definitions::ModelCheck;
+use secrecy::{ExposeSecret, SecretString};
 use sederunt_core::definitions::agent::{
-    HttpTool as HttpDefinition, McpTools, SecretHosts, Tool as Definition,
+    HttpTool as HttpDefinition, McpTools, SecretHosts, Tool as Definition, ToolOfAgent, sends_to,
 };
 use sederunt_core::definitions::task::RunLimits;
+use sederunt_core::definitions::tool::ToolAction;
+use sederunt_core::definitions::{ModelCheck, ToolDefinition};
+use sederunt_core::engine::Engine;
 use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
 use sederunt_core::json_schema;
+use sederunt_core::session::Session;
+use sederunt_core::tool_session::values;
 
 use crate::limits;
 use crate::model::Model;
@@ -19,8 +24,8 @@ use crate::model::choice::{ModelChoice, Providers};
 use crate::model::price::Prices;
 use crate::model::retry::{RetryPolicy, Retrying};
 use crate::outbound::Outbound;
-use crate::tool::http::{HttpTool, Secrets, Settings as HttpSettings};
-use crate::tool::{BadTool, Confirm, Error as ToolError, Tool, ToolSpec, Toolbox, mcp};
+use crate::tool::http::{ArgumentPlace, HttpTool, Secrets, Settings as HttpSettings};
+use crate::tool::{BadTool, CalledTool, Confirm, Error as ToolError, Tool, ToolSpec, Toolbox, mcp};
 
 /// The name of a model that runs outside Sederunt.
 const EXTERNAL: &str = "external";
@@ -84,6 +89,8 @@ pub enum Unfit {
     NoPrice(String),
     #[error("{0}")]
     Tool(#[from] BadTool),
+    #[error("there is no tool `{0}`")]
+    NoTool(String),
     #[error("this server has no MCP server `{0}`")]
     NoServer(String),
     #[error("the MCP server `{name}` cannot be used: {why}")]
@@ -182,7 +189,7 @@ impl Kit {
         let mut toolbox = Toolbox::default();
         let schemas = tools.iter().filter_map(|tool| match tool {
             Definition::Http(tool) => tool.schema.as_ref(),
-            Definition::Mcp(_) | Definition::Builtin(_) => None,
+            Definition::Mcp(_) | Definition::Builtin(_) | Definition::Tool(_) => None,
         });
         json_schema::prepare(schemas).await;
         let none = Means::default();
@@ -193,19 +200,114 @@ impl Kit {
                     let confirm =
                         if tool.requires_confirmation { Confirm::Always } else { Confirm::WhenAsked };
                     let call_max = tool.timeout_ms.map_or(limits::TOOL_CALL_MAX, Duration::from_millis);
-                    toolbox.add_within(Arc::new(self.http(tool, means)?), confirm, call_max)?;
+                    let called = self.http(tool, ArgumentPlace::ByMethod, means)?;
+                    toolbox.add_within(Arc::new(called), confirm, call_max)?;
                 }
                 Definition::Mcp(tools) => match self.toolsets.get(&tools.server) {
                     Some(set) => offer(&mut toolbox, set.clone(), tools, str::to_owned).await?,
                     None => offer_server(&mut toolbox, means, tools).await?,
                 },
-                Definition::Builtin(_) => {}
+                Definition::Builtin(_) | Definition::Tool(_) => {}
             }
         }
         Ok(toolbox)
     }
 
-    fn http(&self, tool: &HttpDefinition, means: &Means) -> Result<HttpTool, BadTool> {
+    /// The tools of an agent that works in this session: those of [`Self::toolbox`], and the tools that are defined by
+    /// themselves, whose calls are children of the session.
+    pub async fn toolbox_of(
+        &self,
+        engine: &Engine,
+        session: &Session,
+        tools: &[Definition],
+    ) -> Result<Toolbox, Unfit> {
+        let mut toolbox = self.toolbox(&session.tenant, tools).await?;
+        for tool in tools {
+            let Definition::Tool(ToolOfAgent { slug }) = tool else { continue };
+            let found = engine.tool_named(&session.tenant, slug).await;
+            let found = found.map_err(|_| Unfit::NoTool(slug.clone()))?;
+            let called = CalledTool::new(engine.clone(), session.clone(), &found);
+            let called = called.map_err(|_| Unfit::NoTool(slug.clone()))?;
+            json_schema::prepare([&called.spec().schema]).await;
+            toolbox.add_patient(Arc::new(called), found.timeout() + limits::CALLED_TOOL_GRACE)?;
+        }
+        Ok(toolbox)
+    }
+
+    /// The one tool that an invocation calls. Empty, if an MCP server has no tool of this name.
+    pub async fn invoked_tool(&self, tenant: &TenantId, tool: &ToolDefinition) -> Result<Toolbox, Unfit> {
+        let mut toolbox = Toolbox::new(tool.timeout());
+        let none = Means::default();
+        let means = self.means.get(tenant).unwrap_or(&none);
+        match &tool.run {
+            ToolAction::Http(action) => {
+                let called = HttpDefinition {
+                    name: tool.slug.clone(),
+                    description: None,
+                    // The engine has checked the values by the tool's own schema.
+                    schema: None,
+                    url: action.url.clone(),
+                    method: action.method.clone(),
+                    headers: action.headers.clone(),
+                    requires_confirmation: false,
+                    timeout_ms: tool.timeout_ms,
+                };
+                let called = self.http(&called, ArgumentPlace::Body, means)?;
+                toolbox.add(Arc::new(called), Confirm::WhenAsked)?;
+            }
+            ToolAction::Mcp(action) => {
+                let wanted = McpTools {
+                    server: action.server.clone(),
+                    allow: vec![action.tool.clone()],
+                    requires_confirmation: Vec::new(),
+                };
+                match self.toolsets.get(&action.server) {
+                    Some(set) => offer(&mut toolbox, set.clone(), &wanted, str::to_owned).await?,
+                    None => offer_server(&mut toolbox, means, &wanted).await?,
+                }
+            }
+            ToolAction::Task(_) | ToolAction::Steps(_) => {}
+        }
+        Ok(toolbox)
+    }
+
+    /// The values of an invocation with their secrets filled in, and the secrets that its call sends. A refusal names the
+    /// secret and not its value.
+    pub fn with_secrets(
+        &self,
+        tenant: &TenantId,
+        tool: &ToolDefinition,
+        values: &Json,
+    ) -> Result<(Json, SentSecrets), String> {
+        let none = Means::default();
+        let known = &self.means.get(tenant).unwrap_or(&none).secrets;
+        let named = values::secrets_named(tool, values);
+        let mut sent = SentSecrets::default();
+        for name in tool.header_secrets() {
+            sent.0.extend(known.get(name).map(|secret| (name.to_owned(), secret.value.clone())));
+        }
+        let mut fields = values.fields();
+        for (field, name) in named {
+            let secret = known.get(&name).ok_or_else(|| format!("the secret `{name}` is not configured"))?;
+            let place = tool.secrets_go_to().unwrap_or_default();
+            if !sends_to(&secret.hosts, &place) {
+                return Err(format!(
+                    "the secret `{name}` may not be sent to {place}; the operator names its hosts"
+                ));
+            }
+            let value = Json::of(&secret.value.expose_secret()).map_err(|error| error.to_string())?;
+            fields.iter_mut().filter(|(key, _)| *key == field).for_each(|(_, kept)| *kept = value.clone());
+            sent.0.push((name, secret.value.clone()));
+        }
+        Ok((Json::object(fields.iter().map(|(key, value)| (key.as_str(), value))), sent))
+    }
+
+    fn http(
+        &self,
+        tool: &HttpDefinition,
+        arguments: ArgumentPlace,
+        means: &Means,
+    ) -> Result<HttpTool, BadTool> {
         let any = || Json::stored(r#"{"type":"object"}"#);
         let headers = tool.headers.iter().map(|(name, value)| {
             let value =
@@ -219,11 +321,34 @@ impl Kit {
                 schema: tool.schema.clone().unwrap_or_else(any),
             },
             method: tool.method.clone(),
+            arguments,
             url: tool.url.clone(),
             headers: headers.collect(),
         };
         let outbound = means.outbound.as_ref().unwrap_or(&self.outbound);
         HttpTool::new(settings, &means.secrets, outbound.clone())
+    }
+}
+
+/// The secrets that a call sends, by their names: what comes back must not repeat them.
+#[derive(Clone, Debug, Default)]
+pub struct SentSecrets(Vec<(String, SecretString)>);
+
+impl SentSecrets {
+    /// A text with every secret replaced by its name, also where it is written as JSON writes it.
+    pub fn hidden_in(&self, text: &str) -> String {
+        let mut shown = text.to_owned();
+        for (name, secret) in &self.0 {
+            let secret = secret.expose_secret();
+            if secret.is_empty() {
+                continue;
+            }
+            let label = format!("[secret {name}]");
+            shown = shown.replace(secret, &label);
+            let escaped = serde_json::to_string(secret).unwrap_or_default();
+            shown = shown.replace(escaped.trim_matches('"'), &label);
+        }
+        shown
     }
 }
 

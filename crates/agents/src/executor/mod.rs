@@ -8,6 +8,7 @@
 mod job;
 pub mod kit;
 mod slots;
+mod tool_job;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +51,15 @@ pub struct Executor {
     credential: CredentialId,
 }
 
+/// What a loop of the executor claims.
+#[derive(Clone, Copy, Debug)]
+enum WorkKind {
+    /// Sessions that agents run.
+    Agents,
+    /// Invocations of tools.
+    Tools,
+}
+
 /// A claimed session, with its agent as read just before the claim.
 #[derive(Clone, Debug)]
 pub struct ClaimedWork {
@@ -67,6 +77,8 @@ impl Executor {
     /// Works until told to leave, then finishes the runs that it has begun, as long as its caller waits for it.
     pub async fn serve(&self, mut leaving: watch::Receiver<bool>) {
         let slots = Slots::new(self.settings.runs_max);
+        // Agents wait for the tools that they call, so tools have slots of their own.
+        let tool_slots = Slots::new(self.settings.runs_max);
         let mut tenants: JoinSet<()> = JoinSet::new();
         let mut known: Vec<TenantId> = Vec::new();
         loop {
@@ -75,8 +87,14 @@ impl Executor {
                     for tenant in all.into_iter().filter(|tenant| !tenant.suspended) {
                         if !known.contains(&tenant.id) {
                             known.push(tenant.id.clone());
-                            let (this, slots, leaving) = (self.clone(), slots.clone(), leaving.clone());
-                            tenants.spawn(async move { this.serve_tenant(tenant.id, &slots, leaving).await });
+                            for (slots, work) in [(&slots, WorkKind::Agents), (&tool_slots, WorkKind::Tools)]
+                            {
+                                let (this, slots, leaving) = (self.clone(), slots.clone(), leaving.clone());
+                                let tenant = tenant.id.clone();
+                                tenants.spawn(async move {
+                                    this.serve_tenant(tenant, work, &slots, leaving).await;
+                                });
+                            }
                         }
                     }
                 }
@@ -92,7 +110,13 @@ impl Executor {
         while tenants.join_next().await.is_some() {}
     }
 
-    async fn serve_tenant(&self, tenant: TenantId, slots: &Slots, mut leaving: watch::Receiver<bool>) {
+    async fn serve_tenant(
+        &self,
+        tenant: TenantId,
+        work: WorkKind,
+        slots: &Slots,
+        mut leaving: watch::Receiver<bool>,
+    ) {
         let actor = Arc::new(self.actor(tenant));
         let mut runs: JoinSet<()> = JoinSet::new();
         loop {
@@ -105,9 +129,12 @@ impl Executor {
                 if reservation.count() == 0 || *leaving.borrow() {
                     break false;
                 }
-                let taken = match self.agents_of_late(&actor, &mut agents).await {
-                    Ok(agents) => self.take_for(&actor, agents, reservation.count()).await,
-                    Err(error) => Err(error),
+                let taken = match work {
+                    WorkKind::Tools => self.take_tools(&actor, reservation.count()).await,
+                    WorkKind::Agents => match self.agents_of_late(&actor, &mut agents).await {
+                        Ok(agents) => self.take_for(&actor, agents, reservation.count()).await,
+                        Err(error) => Err(error),
+                    },
                 };
                 match taken {
                     Ok(claims) if claims.is_empty() => break true,
@@ -208,6 +235,20 @@ impl Executor {
         Ok(Vec::new())
     }
 
+    /// Claims up to `most` invocations of tools.
+    pub async fn take_tools(&self, actor: &Arc<Actor>, most: usize) -> Result<Vec<ClaimedWork>, Error> {
+        let request = ClaimRequest {
+            worker: self.settings.worker.clone(),
+            session_types: vec![SessionType::Tool],
+            agent_slugs: Vec::new(),
+            limit: most.min(core_limits::CLAIM_BATCH_MAX),
+            lease: self.settings.lease,
+            wait: Duration::ZERO,
+        };
+        let claims = self.engine.claim(actor, request, None).await?;
+        Ok(claims.into_iter().map(|claimed| ClaimedWork { claimed, agent: None }).collect())
+    }
+
     /// Runs a session to its end, or until another worker holds it.
     pub async fn run(&self, actor: &Arc<Actor>, taken: ClaimedWork) {
         self.run_at(None, actor, taken).await;
@@ -216,8 +257,16 @@ impl Executor {
     async fn run_at(&self, slot: Option<Slot>, actor: &Arc<Actor>, taken: ClaimedWork) {
         let session = taken.claimed.session.id.clone();
         let (engine, kit) = (self.engine.clone(), self.kit.clone());
-        let job = job::Job::new(engine, kit, actor.clone(), taken, &self.settings, slot);
-        match job.run().await {
+        let done = if taken.claimed.session.head.session_type == SessionType::Tool {
+            let (actor, claimed, lease) = (actor.clone(), taken.claimed, self.settings.lease);
+            let job = tool_job::ToolJob { engine, kit, actor, claimed, lease };
+            let done = job.run().await;
+            drop(slot);
+            done
+        } else {
+            job::Job::new(engine, kit, actor.clone(), taken, &self.settings, slot).run().await
+        };
+        match done {
             Ok(()) => {}
             Err(error) if error.code() == "fenced" => {
                 tracing::info!(target: "sederunt::work", %session, "the executor lost its claim; another worker goes on with the run");

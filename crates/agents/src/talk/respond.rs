@@ -208,8 +208,8 @@ impl Conversations {
         self.kit.check_price(&model_name, &limits.of_a_run()).map_err(TurnFailure::Unfit)?;
         let (instructions, mut tools) =
             agent.map(|agent| (agent.instructions, agent.tools)).unwrap_or_default();
-        // The built-in tools ask people; in a conversation the reply itself can ask.
-        tools.retain(|tool| !matches!(tool, Definition::Builtin(_)));
+        // The other built-in tools ask people; in a conversation the reply itself can ask.
+        tools.retain(|tool| !matches!(tool, Definition::Builtin(tool) if tool.name != PATCH_DOCUMENT));
         Ok(Persona {
             instructions: instructions.unwrap_or_else(|| self.settings.instructions.clone()),
             model,

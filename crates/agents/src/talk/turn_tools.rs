@@ -37,7 +37,8 @@ impl<'a> TurnTools<'a> {
         tools: &[Definition],
     ) -> Result<Self, TurnFailure> {
         let begun = listener.begun;
-        let toolbox = conversations.kit.toolbox(begun.tenant(), tools).await.map_err(Error::unavailable)?;
+        let toolbox = conversations.kit.toolbox_of(&conversations.engine, &begun.session, tools).await;
+        let mut toolbox = toolbox.map_err(Error::unavailable)?;
         let claim = ClaimContext {
             engine: conversations.engine.clone(),
             actor: Arc::new(worker(begun.tenant().clone(), conversations.hold.credential.clone())),

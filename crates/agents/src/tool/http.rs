@@ -30,12 +30,21 @@ pub struct DeclaredSecret {
     pub hosts: Vec<String>,
 }
 
+/// Where a request carries the arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgumentPlace {
+    /// In the query of a `GET`, and in the JSON body of all others.
+    ByMethod,
+    /// In the JSON body, whatever the method: never in the address.
+    Body,
+}
+
 /// A tool as it is configured.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub spec: ToolSpec,
-    /// `GET` sends the arguments as a query, all others as a JSON body.
     pub method: String,
+    pub arguments: ArgumentPlace,
     pub url: String,
     /// Values may hold `${NAME}` for a secret.
     pub headers: Vec<(String, String)>,
@@ -46,6 +55,7 @@ pub struct Settings {
 pub struct HttpTool {
     spec: ToolSpec,
     method: Method,
+    has_query: bool,
     url: String,
     headers: HeaderMap,
     outbound: Outbound,
@@ -53,7 +63,7 @@ pub struct HttpTool {
 
 impl HttpTool {
     pub fn new(settings: Settings, secrets: &Secrets, outbound: Outbound) -> Result<Self, BadTool> {
-        let Settings { spec, method, url, headers } = settings;
+        let Settings { spec, method, arguments, url, headers } = settings;
         let method = match method.as_str() {
             "GET" => Method::GET,
             "POST" => Method::POST,
@@ -66,20 +76,21 @@ impl HttpTool {
             outbound.check(&url).map_err(|why| BadTool::Address { name: spec.name.clone(), why })?;
         check_hosts(&spec.name, &address, &headers, secrets)?;
         let headers = filled(&spec.name, &headers, secrets)?;
-        Ok(Self { spec, method, url, headers, outbound })
+        let has_query = method == Method::GET && arguments == ArgumentPlace::ByMethod;
+        Ok(Self { spec, method, has_query, url, headers, outbound })
     }
 
     fn request(&self, call: &ToolCall, context: &CallContext) -> Result<RequestBuilder, Error> {
-        let url = match self.method {
-            Method::GET => with_query(&self.outbound.check(&self.url)?, &call.args.value()),
-            _ => self.url.clone(),
+        let url = match self.has_query {
+            true => with_query(&self.outbound.check(&self.url)?, &call.args.value()),
+            false => self.url.clone(),
         };
         let request = self.outbound.request(self.method.clone(), &url)?.headers(self.headers.clone());
         let request = request.header("Idempotency-Key", header_safe(&context.idempotency_key));
         let request = if context.confirmed { request.header("Sederunt-Confirmed", "true") } else { request };
-        Ok(match self.method {
-            Method::GET => request,
-            _ => request.header(CONTENT_TYPE, "application/json").body(call.args.as_str().to_owned()),
+        Ok(match self.has_query {
+            true => request,
+            false => request.header(CONTENT_TYPE, "application/json").body(call.args.as_str().to_owned()),
         })
     }
 
@@ -240,6 +251,7 @@ mod tests {
         Settings {
             spec: ToolSpec { name: "t".to_owned(), description: String::new(), schema: Json::stored("{}") },
             method: "POST".to_owned(),
+            arguments: ArgumentPlace::ByMethod,
             url: url.to_owned(),
             headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         }

@@ -5,6 +5,7 @@
 //! sizes, time. It refuses to decide whether a person must be asked first: it only reports
 //! [`Outcome::NeedsConfirmation`], and a tool that needs it has not acted.
 
+mod called;
 mod error;
 mod function;
 pub mod http;
@@ -16,6 +17,7 @@ use futures_util::future::BoxFuture;
 use sederunt_core::ids::{SessionId, TenantId};
 
 pub use crate::model::{ToolCall, ToolSpec};
+pub use called::CalledTool;
 pub use error::{BadTool, Error};
 pub use function::{FunctionTool, tool};
 pub use schema::Schema;

@@ -70,6 +70,14 @@ impl Toolbox {
         Ok(())
     }
 
+    /// Adds a tool that keeps its own time, which may exceed the box's; `call_max` is a backstop.
+    pub fn add_patient(&mut self, tool: Arc<dyn Tool>, call_max: Duration) -> Result<(), BadTool> {
+        let own = std::mem::replace(&mut self.call_max, call_max);
+        let added = self.add(tool, Confirm::WhenAsked);
+        self.call_max = own;
+        added
+    }
+
     /// The tools as a model is told of them, always in the same order.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.tools.values().map(|entry| entry.tool.spec().clone()).collect()

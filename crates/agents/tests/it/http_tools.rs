@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sederunt_agents::limits;
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::tool::http::{DeclaredSecret, HttpTool, Secrets, Settings};
+use sederunt_agents::tool::http::{ArgumentPlace, DeclaredSecret, HttpTool, Secrets, Settings};
 use sederunt_agents::tool::{CallContext, Confirm, Error, Outcome, ToolCall, ToolSpec, Toolbox};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::json::Json;
@@ -30,6 +30,7 @@ fn tools(server: &Server, method: &str, call_max: Duration) -> Toolbox {
     let settings = Settings {
         spec: ToolSpec { name: "look".to_owned(), description: String::new(), schema: Json::stored(schema) },
         method: method.to_owned(),
+        arguments: ArgumentPlace::ByMethod,
         url: server.url("/look?fixed=1"),
         headers: vec![("Authorization".to_owned(), "Bearer ${TOKEN}".to_owned())],
     };

@@ -21,6 +21,7 @@ pub mod state;
 pub mod talk;
 pub mod task;
 pub mod thread;
+pub mod tool;
 pub mod view;
 pub mod voice;
 pub mod work;

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use super::definitions::{Agent, DefinitionAnswer, Entity, Output, RunLimits};
 use super::session::{Session, SessionType};
+use super::tool::ToolBrief;
 use super::view::Answer;
 use super::{Count, Raw};
 
@@ -26,7 +27,7 @@ pub struct ClaimRequest {
     /// A name for people to recognise.
     #[schema(min_length = 1, max_length = 200)]
     pub worker: String,
-    /// Left out or empty: any.
+    /// Left out or empty: `agent` and `mixed`.
     #[schema(max_items = 100)]
     pub session_types: Option<Vec<SessionType>>,
     /// Left out or empty: any.
@@ -134,6 +135,8 @@ pub struct Brief {
     pub agent: Option<DefinitionAnswer<definitions::Agent>>,
     #[schema(value_type = Option<Entity>)]
     pub entity: Option<DefinitionAnswer<definitions::Entity>>,
+    /// Of a tool session: the tool and its values.
+    pub tool: Option<ToolBrief>,
 }
 
 /// An output that a person denied.
@@ -159,6 +162,12 @@ impl From<engine::Brief> for Brief {
             results: brief.results.into_iter().map(|(key, result)| (key, Raw(result))).collect(),
             agent: brief.agent.map(Into::into),
             entity: brief.entity.map(Into::into),
+            tool: brief.tool.map(|tool| ToolBrief {
+                slug: tool.definition.slug,
+                values: Raw(tool.values),
+                invocation_id: tool.invocation_id,
+                requires_confirmation: tool.definition.requires_confirmation,
+            }),
         }
     }
 }

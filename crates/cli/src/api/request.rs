@@ -41,6 +41,10 @@ impl Request {
         Self::new(Method::POST, names, Some(body.into_text()))
     }
 
+    pub fn put(names: &[&str], body: impl Body) -> Self {
+        Self::new(Method::PUT, names, Some(body.into_text()))
+    }
+
     pub fn patch(names: &[&str], body: impl Body) -> Self {
         Self::new(Method::PATCH, names, Some(body.into_text()))
     }

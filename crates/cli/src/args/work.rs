@@ -129,6 +129,69 @@ pub enum EntitiesCommand {
 }
 
 #[derive(Debug, Subcommand)]
+pub enum ToolsCommand {
+    /// List tools, newest first
+    Ls(PageArgs),
+    /// Show one tool
+    Show {
+        /// The tool: its slug
+        slug: String,
+    },
+    /// Define a tool
+    Create {
+        /// Read JSON from this file, or `-` for stdin
+        file: JsonFile,
+    },
+    /// Change a tool: given fields replace, null clears
+    Edit {
+        /// The tool: its slug
+        slug: String,
+        /// Read JSON from this file, or `-` for stdin
+        file: JsonFile,
+    },
+    /// Run a tool
+    Run(RunToolArgs),
+    /// List the sessions of a tool, newest activity first
+    History {
+        /// The tool: its slug
+        slug: String,
+        /// Only those that are active, completed or cancelled
+        #[arg(long, value_name = "STATUS")]
+        status: Option<String>,
+        /// Only your own
+        #[arg(long)]
+        mine: bool,
+        #[command(flatten)]
+        page: PageArgs,
+    },
+    /// Show one session of a tool
+    Session {
+        /// The tool session: its id
+        id: String,
+    },
+    /// Cancel a session of a tool
+    Cancel {
+        /// The tool session: its id
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct RunToolArgs {
+    /// The tool: its slug
+    pub slug: String,
+    /// Its values; of a secret, the name
+    #[arg(value_name = "KEY=VALUE")]
+    pub values: Vec<String>,
+    /// Begin with the values of this session of the same tool
+    #[arg(long, value_name = "ID")]
+    pub rerun_of: Option<String>,
+    /// Wait until it has ended
+    #[arg(long)]
+    pub wait: bool,
+}
+
+#[derive(Debug, Subcommand)]
 pub enum CriteriaCommand {
     /// List criteria sets, newest first
     Ls(PageArgs),

@@ -19,6 +19,7 @@ mod shares;
 mod store;
 mod tasks;
 mod tenants;
+mod tools;
 mod users;
 mod work;
 
@@ -144,6 +145,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Entities(command) => library::entities(&context, command).await,
         Command::Criteria(command) => library::criteria(&context, command).await,
         Command::Views(command) => library::views(&context, command).await,
+        Command::Tools(command) => tools::run(&context, command).await,
         Command::Responses(command) => responses::run(&context, command).await,
         Command::Bundle(command) => bundle::run(&context, command).await,
         Command::Inbox(wish) => inbox::run(&context, wish).await,

@@ -97,7 +97,7 @@ async fn run(engine: &Engine, me: &Arc<Actor>, told: &NumberedStory<'_>, end: St
 async fn claim(engine: &Engine, me: &Actor) -> Result<ClaimedRun> {
     let request = ClaimRequest {
         worker: "demo".into(),
-        session_types: Vec::new(),
+        session_types: SessionType::ALL.to_vec(),
         agent_slugs: vec![FILLER.into()],
         limit: 1,
         lease: engine.settings().lease,

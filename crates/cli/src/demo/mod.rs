@@ -9,6 +9,7 @@ mod fill;
 mod responses;
 mod stories;
 mod tasks;
+mod tools;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -138,7 +138,7 @@ pub const RUNS: &[(SessionType, Story, StoryEnd)] = &[
         StoryEnd::AwaitsATool { tool: "send_mail", what: "opening hours, to 312 customers" },
     ),
     (
-        SessionType::Tool,
+        SessionType::Agent,
         Story {
             title: "Price of forty desks with delivery",
             steps: &[

@@ -8,6 +8,9 @@ use sederunt::{Actor, Append, DraftEvent, Engine, Json, Result};
 use sederunt_core::definitions::Bundle;
 use serde_json::{Value, json};
 
+/// The task that the demo's tool runs.
+pub const PLAN: &str = "demo-outing";
+
 /// The entity that the person at the demo visits.
 const VISITED: &str = "de300000-0000-4000-8000-000000000001";
 
@@ -57,6 +60,7 @@ pub async fn define_and_start(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
                     },
                 },
             },
+            {"id": PLAN, "slug": PLAN, "name": "Plan an outing", "agent_slug": "demo-reporter"},
             {"id": "demo-trip", "slug": "demo-trip", "name": "Plan the trip to Mull"},
             {
                 "id": "demo-publish",

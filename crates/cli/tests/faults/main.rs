@@ -12,6 +12,7 @@ mod ledger;
 mod load;
 mod stand_in;
 mod tool;
+mod tool_sessions;
 
 mod bridges;
 mod claims;

@@ -39,9 +39,9 @@ async fn a_restart_takes_over_what_the_dead_process_ran_and_leaves_other_workers
     tool.forget(true);
     client.post("/api/sessions/cli:talk/messages", json!({"text": "Send it."})).await.expect(202);
     tool.wait_for(Seen::Held, 1).await;
-    let job = json!({"id": "job", "session_type": "tool", "status": "pending"});
+    let job = json!({"id": "job", "session_type": "response", "status": "pending"});
     client.post("/api/sessions", job).await.expect(201);
-    let order = json!({"worker": "elsewhere", "session_types": ["tool"], "lease_ms": 120_000});
+    let order = json!({"worker": "elsewhere", "session_types": ["response"], "lease_ms": 120_000});
     let claims = client.post("/api/claims", order).await.expect(200);
     let epoch = claims["claims"][0]["epoch"].as_u64().expect("the job was handed out");
     assert_eq!(status(&client, run).await, "running");

@@ -134,7 +134,7 @@ impl Tool {
     }
 
     /// How often it acted, by key.
-    fn acted(&self) -> HashMap<String, usize> {
+    pub fn acted(&self) -> HashMap<String, usize> {
         self.state.acted.lock().unwrap().clone()
     }
 }

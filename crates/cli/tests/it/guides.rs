@@ -76,6 +76,24 @@ fn the_first_task_runs_as_the_guide_says() {
 }
 
 #[test]
+fn tools_are_run_as_the_guide_says() {
+    let world = World::new();
+    let server = world.serve(&[]);
+    let guide = commands("tools.md").replace("http://localhost:7070", &server.url);
+    assert!(guide.contains("tools run") && guide.contains("/invoke"), "{guide}");
+    let ran = run(&world, &guide);
+    assert!(ran.stdout.contains("values.city"), "a value that is missing is named: {}", ran.stdout);
+    let last = ran.stdout.trim().lines().last().unwrap_or_default();
+    let done: serde_json::Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{}", ran.stdout));
+    assert_eq!(
+        (&done["status"], &done["result"]),
+        (&"completed".into(), &serde_json::json!({"headline": "Rain"}))
+    );
+    let history = world.json(&["tools", "history", "weather"]);
+    assert_eq!(history["items"].as_array().unwrap().len(), 4, "{history}");
+}
+
+#[test]
 fn people_are_asked_as_the_guide_says() {
     let world = World::new();
     let server = world.serve(&[]);

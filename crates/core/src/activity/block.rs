@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::border::{self, ESCAPED_OPENER};
 use crate::definitions::{DefinitionKind, DocTitle};
 use crate::event::Event;
@@ -39,15 +41,22 @@ impl HumanStep {
 
     /// Reads a step of a bridge's log; `None` for every other event.
     pub fn of(event: &Event) -> Option<Self> {
-        let fields = event.metadata.as_ref().map(crate::json::Json::fields).unwrap_or_default();
-        let text = |key: &str| fields.iter().find(|(name, _)| name == key)?.1.read::<String>().ok();
+        #[derive(Default, Deserialize)]
+        struct StepFields {
+            pathname: Option<String>,
+            entity_id: Option<String>,
+            to_task_id: Option<String>,
+        }
+        let fields =
+            || event.metadata.as_ref().and_then(|it| it.read::<StepFields>().ok()).unwrap_or_default();
         let act = match event.kind.as_str() {
-            "human.navigate" => HumanAct::Navigate { path: text("pathname")? },
+            "human.navigate" => HumanAct::Navigate { path: fields().pathname? },
             "human.entity_view" => {
-                HumanAct::EntityView { entity_id: text("entity_id")?, path: text("pathname")? }
+                let StepFields { entity_id, pathname, .. } = fields();
+                HumanAct::EntityView { entity_id: entity_id?, path: pathname? }
             }
             "human.marker" => HumanAct::Marker { text: event.text()? },
-            "human.task_switch" => HumanAct::TaskSwitch { task_id: text("to_task_id")? },
+            "human.task_switch" => HumanAct::TaskSwitch { task_id: fields().to_task_id? },
             _ => return None,
         };
         Some(Self { at: event.at, act })

@@ -61,6 +61,7 @@ pub enum Tool {
     Http(HttpTool),
     Mcp(McpTools),
     Builtin(BuiltinTool),
+    Tool(ToolOfAgent),
 }
 
 /// A request to a server, with the call's arguments as its JSON body.
@@ -102,21 +103,37 @@ pub struct BuiltinTool {
     pub name: String,
 }
 
-/// Written by hand, since serde's own tagged enums cannot hold JSON unparsed.
+/// A tool that is defined by itself: each call is an invocation of it, in a session of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolOfAgent {
+    pub slug: String,
+}
+
+/// Splits a tagged object into its `type`, as JSON text, and the other fields: serde's own tagged enums cannot hold
+/// JSON unparsed.
+pub(super) fn tagged<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<(Json, Json), D::Error> {
+    use serde::de::Error;
+    let mut fields = Json::deserialize(from)?.fields();
+    let at = fields.iter().position(|(key, _)| key == "type");
+    let kind = at.map(|at| fields.remove(at).1).ok_or_else(|| D::Error::missing_field("type"))?;
+    Ok((kind, Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)))))
+}
+
 impl<'de> Deserialize<'de> for Tool {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
         use serde::de::Error;
-        let mut fields = Json::deserialize(from)?.fields();
-        let at = fields.iter().position(|(key, _)| key == "type");
-        let kind = at.map(|at| fields.remove(at).1).ok_or_else(|| D::Error::missing_field("type"))?;
-        let rest = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
+        let (kind, rest) = tagged(from)?;
         match kind.as_str() {
             r#""http""# => rest.read().map(Self::Http),
             r#""mcp""# => rest.read().map(Self::Mcp),
             r#""builtin""# => rest.read().map(Self::Builtin),
+            r#""tool""# => rest.read().map(Self::Tool),
             other => {
                 return Err(D::Error::custom(format!(
-                    "unknown type of tool {other}; use http, mcp or builtin"
+                    "unknown type of tool {other}; use http, mcp, builtin or tool"
                 )));
             }
         }
@@ -124,7 +141,7 @@ impl<'de> Deserialize<'de> for Tool {
     }
 }
 
-fn post() -> String {
+pub(super) fn post() -> String {
     "POST".to_owned()
 }
 
@@ -182,7 +199,7 @@ impl Definition for Agent {
                         let name = |tool: &String| format!("{}/{tool}", tools.server);
                         tools.requires_confirmation.iter().map(name).collect()
                     }
-                    Tool::Http(_) | Tool::Builtin(_) => Vec::new(),
+                    Tool::Http(_) | Tool::Builtin(_) | Tool::Tool(_) => Vec::new(),
                 })
                 .collect()
         };
@@ -195,7 +212,7 @@ impl Definition for Agent {
             .iter()
             .filter_map(|tool| match tool {
                 Tool::Http(tool) => tool.schema.as_ref(),
-                Tool::Mcp(_) | Tool::Builtin(_) => None,
+                Tool::Mcp(_) | Tool::Builtin(_) | Tool::Tool(_) => None,
             })
             .collect()
     }
@@ -220,17 +237,35 @@ impl SecretHosts {
     pub fn check(&self, tenant: &TenantId, agent: &Agent) -> Result<()> {
         for tool in &agent.tools {
             let Tool::Http(HttpTool { url, headers, .. }) = tool else { continue };
-            for name in headers.values().flat_map(|value| secrets_in(value)) {
-                let Some(hosts) = self.0.get(&(tenant.clone(), name.to_owned())) else { continue };
-                if !host_of(url).is_some_and(|host| sends_to(hosts, &host)) {
-                    let rule = match hosts.is_empty() {
-                        true => format!(
-                            "the secret `{name}` names no hosts, so no tool sends it; the operator adds `hosts` to it"
-                        ),
-                        false => format!("the secret `{name}` is sent to {} alone", hosts.join(", ")),
-                    };
-                    return Err(Error::invalid("tools.headers", rule));
-                }
+            let secrets = headers.values().flat_map(|value| secrets_in(value));
+            self.check_sent(tenant, "tools.headers", host_of(url).as_deref(), secrets)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the operator has declared a secret of this name for the tenant.
+    pub fn has(&self, tenant: &TenantId, secret: &str) -> bool {
+        self.0.contains_key(&(tenant.clone(), secret.to_owned()))
+    }
+
+    /// Refuses to send one of these secrets to a host that it does not name; the refusal names the field.
+    pub fn check_sent<'a>(
+        &self,
+        tenant: &TenantId,
+        field: &str,
+        host: Option<&str>,
+        secrets: impl Iterator<Item = &'a str>,
+    ) -> Result<()> {
+        for name in secrets {
+            let Some(hosts) = self.0.get(&(tenant.clone(), name.to_owned())) else { continue };
+            if !host.is_some_and(|host| sends_to(hosts, host)) {
+                let rule = match hosts.is_empty() {
+                    true => format!(
+                        "the secret `{name}` names no hosts, so no tool sends it; the operator adds `hosts` to it"
+                    ),
+                    false => format!("the secret `{name}` is sent to {} alone", hosts.join(", ")),
+                };
+                return Err(Error::invalid(field.to_owned(), rule));
             }
         }
         Ok(())
@@ -252,7 +287,7 @@ pub fn secrets_in(value: &str) -> Vec<&str> {
 }
 
 /// The host of an address, without its port. The HTTP tool parses the address again, strictly, before it calls.
-fn host_of(url: &str) -> Option<String> {
+pub(super) fn host_of(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;
     let place = authority.rsplit('@').next()?;
@@ -266,7 +301,7 @@ fn host_of(url: &str) -> Option<String> {
 fn check_tool(tool: &Tool) -> Result<()> {
     match tool {
         Tool::Http(HttpTool { name, description, schema, url, method, headers, .. }) => {
-            check_tool_name(name)?;
+            check_tool_name("tools.name", name)?;
             if let Some(text) = description {
                 check_text("tools.description", text, limits::DESCRIPTION_CHARS_MAX)?;
             }
@@ -305,6 +340,7 @@ fn check_tool(tool: &Tool) -> Result<()> {
             }
             Err(Error::invalid("tools.name", format!("must be one of {}", BUILTINS.join(", "))))
         }
+        Tool::Tool(ToolOfAgent { slug }) => check_tool_name("tools.slug", slug),
     }
 }
 
@@ -312,11 +348,7 @@ fn check_tool(tool: &Tool) -> Result<()> {
 fn check_tool_name(name: &str) -> Result<()> {
     let fits = (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if fits {
-        Ok(())
-    } else {
-        Err(Error::invalid("tools.name", "must be 1 to 64 letters, digits, `_` or `-`"))
-    }
+    if fits { Ok(()) } else { Err(Error::invalid(field, "must be 1 to 64 letters, digits, `_` or `-`")) }
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, CriteriaSet, Definition, DefinitionDoc, Entity, StoredDefinition, Task, View};
+use super::{
+    Agent, CriteriaSet, Definition, DefinitionDoc, Entity, StoredDefinition, Task, ToolDefinition, View,
+};
 use crate::access::Actor;
 use crate::error::{Error, Result};
 use crate::ids::{UserId, check_name};
@@ -18,6 +20,7 @@ pub struct Bundle {
     pub criteria_sets: Vec<NamedDefinition<CriteriaSet>>,
     pub entities: Vec<NamedDefinition<Entity>>,
     pub tasks: Vec<NamedDefinition<Task>>,
+    pub tools: Vec<ToolDefinition>,
     /// Views that no session has published: a published one belongs to its session.
     pub views: Vec<NamedDefinition<View>>,
 }
@@ -39,6 +42,7 @@ impl Bundle {
             + self.criteria_sets.len()
             + self.entities.len()
             + self.tasks.len()
+            + self.tools.len()
             + self.views.len()
     }
 
@@ -53,7 +57,9 @@ impl Bundle {
         }
         let agents: Vec<&str> = self.agents.iter().map(|agent| agent.slug.as_str()).collect();
         let slugs: Vec<&str> = self.tasks.iter().map(|task| task.value.slug.as_str()).collect();
+        let tools: Vec<&str> = self.tools.iter().map(|tool| tool.slug.as_str()).collect();
         once("agents", &agents)?;
+        once("tools", &tools)?;
         once("tasks", &slugs)?;
         once("tasks", &ids(&self.tasks))?;
         once("entities", &ids(&self.entities))?;
@@ -83,6 +89,9 @@ impl Bundle {
         }
         for task in &self.tasks {
             docs.push(doc(&task.id, &task.value, made_by)?);
+        }
+        for tool in &self.tools {
+            docs.push(doc(&tool.slug, tool, made_by)?);
         }
         for view in &self.views {
             docs.push(doc(&view.id, &view.value, made_by)?);

@@ -1,4 +1,4 @@
-//! The library room: what people define before anything runs. Tasks, agents, entities, criteria sets and views are
+//! The library room: what people define before anything runs. Tasks, agents, tools, entities, criteria sets and views are
 //! documents: checked when they are written, kept as canonical JSON, found by id or slug and listed by a few facets.
 //! Owns their shapes and checks; the commands are in [`crate::engine`]. Refuses to know what a run does with them
 //! (see [`crate::work`]).
@@ -11,9 +11,12 @@ pub mod models;
 mod read;
 mod store;
 pub mod task;
+pub mod tool;
 
-use serde::Serialize;
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 pub use agent::Agent;
 pub use bundle::Bundle;
@@ -23,6 +26,7 @@ pub use models::{ModelCheck, ModelUse, UsedModel};
 pub use read::read;
 pub use store::DocStore;
 pub use task::Task;
+pub use tool::ToolDefinition;
 
 pub use crate::view::View;
 
@@ -42,10 +46,12 @@ pub enum DefinitionKind {
     Entity,
     CriteriaSet,
     View,
+    Tool,
 }
 
 impl DefinitionKind {
-    pub const ALL: [Self; 5] = [Self::Task, Self::Agent, Self::Entity, Self::CriteriaSet, Self::View];
+    pub const ALL: [Self; 6] =
+        [Self::Task, Self::Agent, Self::Entity, Self::CriteriaSet, Self::View, Self::Tool];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -54,6 +60,7 @@ impl DefinitionKind {
             Self::Entity => "entity",
             Self::CriteriaSet => "criteria_set",
             Self::View => "view",
+            Self::Tool => "tool",
         }
     }
 
@@ -69,6 +76,7 @@ impl DefinitionKind {
             Self::Entity => ("entity.create", "entity.change", "entity.change"),
             Self::CriteriaSet => ("criteria_set.create", "criteria_set.change", "criteria_set.loosen"),
             Self::View => ("view.create", "view.change", "view.change"),
+            Self::Tool => ("tool.create", "tool.change", "tool.loosen_confirmation"),
         };
         AuditActions { created, changed, loosened }
     }

@@ -2,7 +2,7 @@
 //! and a misfit is named with its path.
 
 use super::bundle::{NamedDefinition, VERSION};
-use super::{Agent, Bundle, Definition, DefinitionKind, Task, View};
+use super::{Agent, Bundle, Definition, DefinitionKind, Task, ToolDefinition, View};
 use crate::error::{Error, Result};
 use crate::json::Json;
 use crate::strict;
@@ -15,8 +15,8 @@ pub fn read<T: Definition>(body: &Json) -> Result<(Option<String>, T)> {
     }
     let mut fields = body.fields();
     let id = match T::KIND {
-        // An agent's slug is its id.
-        DefinitionKind::Agent => None,
+        // The slug of an agent or a tool is its id.
+        DefinitionKind::Agent | DefinitionKind::Tool => None,
         DefinitionKind::Task
         | DefinitionKind::Entity
         | DefinitionKind::CriteriaSet
@@ -59,7 +59,7 @@ fn text(field: &'static str, value: &Json) -> Result<Option<String>> {
 }
 
 impl Bundle {
-    /// Reads a bundle. Every definition but an agent needs its id.
+    /// Reads a bundle. Every definition but an agent or a tool needs its id.
     pub fn read(body: &Json) -> Result<Self> {
         if !body.is_object() {
             return Err(Error::invalid("body", "must be an object"));
@@ -77,6 +77,7 @@ impl Bundle {
                 "criteria_sets" => bundle.criteria_sets = each(&name, &value, named)?,
                 "entities" => bundle.entities = each(&name, &value, named)?,
                 "tasks" => bundle.tasks = each(&name, &value, named::<Task>)?,
+                "tools" => bundle.tools = each(&name, &value, |one| Ok(read::<ToolDefinition>(one)?.1))?,
                 "views" => bundle.views = each(&name, &value, named::<View>)?,
                 _ => return Err(Error::invalid(name, "is not a field of this request")),
             }

@@ -18,7 +18,8 @@ use crate::people::Audit;
 use crate::session::Session;
 use crate::session::decide::created_event;
 use crate::store::{
-    AppendRule, Change, ChangePart, CommitResult, Guard, IdemKey, KeyNote, PartTarget, Refusal, Update, Write,
+    AppendRule, Change, ChangePart, CommitResult, Guard, GuardRows, IdemKey, KeyNote, PartTarget, Refusal,
+    Update, Write,
 };
 use crate::time::Timestamp;
 
@@ -351,7 +352,7 @@ impl Engine {
 
 /// Judges a session as the store would judge it now.
 fn check_now(guard: &Guard, session: &Session, now: Timestamp) -> Result<()> {
-    match guard.check(&session.id, &session.head, false, now) {
+    match guard.check(&session.id, &session.head, &GuardRows::default(), now) {
         Ok(()) => Ok(()),
         Err(Refusal::Rejected(error)) => Err(error),
         Err(Refusal::Stale) => Err(Error::internal("a guard without a version went stale")),

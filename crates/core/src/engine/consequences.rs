@@ -2,14 +2,19 @@
 //! end cancels its children. All of it goes into the change that ends the session, under guards on all that was read,
 //! so that no end is committed without its consequences.
 
+use futures_util::future::BoxFuture;
+
+use super::tools::join;
 use super::{Engine, step_part};
 use crate::approval::decide::ask;
-use crate::error::Result;
+use crate::definitions::task::OnChildFailure;
+use crate::error::{Error, Result};
 use crate::event::{EventType, NewEvent};
 use crate::feedback::failure;
 use crate::ids::{IdSource, SessionId};
 use crate::json::Json;
 use crate::limits;
+use crate::memory::clip;
 use crate::response::ResponseState;
 use crate::session::decide::{SessionStep, move_to};
 use crate::session::query::{SessionQuery, TypeFilter};
@@ -17,7 +22,8 @@ use crate::session::status::Authority;
 use crate::session::{Session, SessionType, Status};
 use crate::store::{Change, Record, Update};
 use crate::time::Timestamp;
-use crate::work::graph::{self, GraphChild};
+use crate::tool_session::{self, steps};
+use crate::work::graph::{self, GraphChild, GraphEffects};
 use crate::work::milestone::Milestone;
 use crate::work::run::Run;
 use crate::work::trigger::human_step;
@@ -28,69 +34,147 @@ impl Engine {
         let mut change = Change::new(session.tenant.clone());
         let ends = step.update.status.filter(|to| to.is_terminal());
         let result = step.update.result.clone();
+        let ended = with_error(session, &step.update);
         add(&mut change, session, step)?;
         let Some(to) = ends else { return Ok(change) };
+        self.call_off_children(&mut change, session).await?;
         if let Some(parent) = &session.details.parent_id {
-            self.follow(&mut change, session, parent, to, result).await?;
-        } else if Run::of(session).on_child_failure.is_some() {
-            for child in self.children_of(session).await? {
-                if let Some(step) = called_off(&child)? {
-                    add(&mut change, &child, step)?;
-                }
-            }
+            self.follow(&mut change, &ended, parent, to, result).await?;
         }
         Ok(change)
     }
 
-    /// What a child's end does to its siblings and its parent.
-    async fn follow(
-        &self,
-        change: &mut Change,
-        child: &Session,
-        parent: &SessionId,
+    /// Cancels the steps of a session that has ended, and the steps of those.
+    fn call_off_children<'a>(
+        &'a self,
+        change: &'a mut Change,
+        ended: &'a Session,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if Run::of(ended).on_child_failure.is_none() {
+                return Ok(());
+            }
+            for child in self.children_of(ended).await? {
+                if let Some(step) = called_off(&child)? {
+                    add(change, &child, step)?;
+                    self.call_off_children(change, &child).await?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// What a child's end does to its siblings and its parent, and what the parent's end does in turn.
+    fn follow<'a>(
+        &'a self,
+        change: &'a mut Change,
+        child: &'a Session,
+        parent: &'a SessionId,
         to: Status,
         result: Option<Json>,
-    ) -> Result<()> {
-        let Some(parent) = self.sessions.session(&child.tenant, parent).await? else { return Ok(()) };
-        let Some(policy) = Run::of(&parent).on_child_failure else { return Ok(()) };
-        if parent.head.status != Status::Running || Run::of(child).step.is_none() {
-            return Ok(());
-        }
-        let mut family = self.children_of(&parent).await?;
-        for member in family.iter_mut().filter(|member| member.id == child.id) {
-            member.head.status = to;
-            if result.is_some() {
-                member.details.result.clone_from(&result);
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let Some(parent) = self.sessions.session(&child.tenant, parent).await? else { return Ok(()) };
+            let Some(policy) = Run::of(&parent).on_child_failure else { return Ok(()) };
+            if parent.head.status != Status::Running || Run::of(child).step.is_none() {
+                return Ok(());
             }
-        }
-        let runs: Vec<Run> = family.iter().map(Run::of).collect();
-        let places: Vec<GraphChild<'_>> = family
-            .iter()
-            .zip(&runs)
-            .map(|(session, run)| GraphChild {
-                key: run.step.as_ref().map_or("", |step| &step.key),
-                depends_on: run.step.as_ref().map_or(&[], |step| &step.depends_on),
-                status: session.head.status,
-            })
-            .collect();
-        let follows = graph::follows(&places, policy);
+            let mut family = self.children_of(&parent).await?;
+            for member in family.iter_mut().filter(|member| member.id == child.id) {
+                member.head.status = to;
+                if result.is_some() {
+                    member.details.result.clone_from(&result);
+                }
+            }
+            let runs: Vec<Run> = family.iter().map(Run::of).collect();
+            let mut told = StepEvents::of(&parent);
+            if let Some(ended) = family.iter().find(|member| member.id == child.id) {
+                told.ended(ended)?;
+            }
+            let (started, effects) =
+                self.started_steps(&parent, &mut family, &runs, policy, &mut told).await?;
+            join(change, started);
+            for n in effects.call_off {
+                if let Some(step) = called_off(&family[n])? {
+                    add(change, &family[n], step)?;
+                    self.call_off_children(change, &family[n]).await?;
+                }
+            }
+            // Always written: of two children that end at once, the second must see the first.
+            let mut step = match effects.parent {
+                Some(end) => ended(&parent, end, &told.blamed(child), &family, &runs)?,
+                None => SessionStep::of(Update::default()),
+            };
+            step.events.splice(0..0, told.events);
+            let (end, result) = (step.update.status, step.update.result.clone());
+            let now_ended = with_error(&parent, &step.update);
+            add(change, &parent, step)?;
+            if let (Some(end), Some(above)) = (end, &parent.details.parent_id) {
+                self.follow(change, &now_ended, above, end, result).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Starts the steps whose dependencies are done. A step of a tool that cannot be started is given up, and that has
+    /// consequences of its own.
+    async fn started_steps(
+        &self,
+        parent: &Session,
+        family: &mut [Session],
+        runs: &[Run],
+        policy: OnChildFailure,
+        told: &mut StepEvents,
+    ) -> Result<(Change, GraphEffects)> {
         let now = self.tenant.now().await?;
-        for n in follows.start {
-            let step = started(&family[n], runs[n].clone(), now, &*self.ids)?;
-            add(change, &family[n], step)?;
-        }
-        for n in follows.call_off {
-            if let Some(step) = called_off(&family[n])? {
-                add(change, &family[n], step)?;
+        let mut given_up = Change::new(parent.tenant.clone());
+        loop {
+            let places: Vec<GraphChild<'_>> = family
+                .iter()
+                .zip(runs)
+                .map(|(session, run)| GraphChild {
+                    key: run.step.as_ref().map_or("", |step| &step.key),
+                    depends_on: run.step.as_ref().map_or(&[], |step| &step.depends_on),
+                    status: session.head.status,
+                })
+                .collect();
+            let effects = graph::follows(&places, policy);
+            let mut change = given_up.clone();
+            let mut events = Vec::new();
+            let mut broken = None;
+            for n in &effects.start {
+                let child = &family[*n];
+                if child.head.session_type != SessionType::Tool {
+                    add(&mut change, child, started(child, runs[*n].clone(), now, &*self.ids)?)?;
+                    continue;
+                }
+                let values = parent.details.draft_values.clone().unwrap_or_else(Json::empty_object);
+                let results: Vec<(String, Json)> = family
+                    .iter()
+                    .zip(runs)
+                    .filter_map(|(done, run)| {
+                        Some((run.step.as_ref()?.key.clone(), done.details.result.clone()?))
+                    })
+                    .collect();
+                match self.start_waiting_step(&mut change, child, &values, &results).await {
+                    Ok(()) => events.push(*n),
+                    Err(error @ (Error::Internal(_) | Error::Unavailable(_))) => return Err(error),
+                    Err(error) => {
+                        broken = Some((*n, error.to_string()));
+                        break;
+                    }
+                }
             }
+            let Some((n, why)) = broken else {
+                events.into_iter().try_for_each(|n| told.started(&family[n]))?;
+                return Ok((change, effects));
+            };
+            add(&mut given_up, &family[n], steps::give_up(&family[n], &why)?)?;
+            self.call_off_children(&mut given_up, &family[n]).await?;
+            family[n].head.status = Status::Abandoned;
+            told.ended(&family[n])?;
+            told.gave_up = Some((family[n].clone(), why));
         }
-        // Always written: of two children that end at once, the second must see the first.
-        let step = match follows.parent {
-            Some(end) => ended(&parent, end, child, &family, &runs)?,
-            None => SessionStep::of(Update::default()),
-        };
-        add(change, &parent, step)?;
-        Ok(())
     }
 
     pub(super) async fn children_of(&self, parent: &Session) -> Result<Vec<Session>> {
@@ -105,9 +189,58 @@ impl Engine {
     }
 }
 
+/// A session with the error that an update gives it.
+fn with_error(session: &Session, update: &Update) -> Session {
+    let mut ended = session.clone();
+    if let Some(message) = &update.error_message {
+        ended.details.error_message = Some(message.clone());
+    }
+    ended
+}
+
+/// The events about its steps in the log of a tool session.
+struct StepEvents {
+    is_tool: bool,
+    events: Vec<NewEvent>,
+    /// The step that could not be started, and why.
+    gave_up: Option<(Session, String)>,
+}
+
+impl StepEvents {
+    fn of(parent: &Session) -> Self {
+        let is_tool = parent.head.session_type == SessionType::Tool;
+        Self { is_tool, events: Vec::new(), gave_up: None }
+    }
+
+    fn started(&mut self, child: &Session) -> Result<()> {
+        if let Some(step) = Run::of(child).step.filter(|_| self.is_tool) {
+            self.events.push(steps::step_started(&step.key, &child.id)?);
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, child: &Session) -> Result<()> {
+        if let Some(step) = Run::of(child).step.filter(|_| self.is_tool) {
+            self.events.push(steps::step_ended(&step.key, child)?);
+        }
+        Ok(())
+    }
+
+    /// The child that a failed parent names.
+    fn blamed(&self, ended: &Session) -> Session {
+        let (mut blamed, why) = match &self.gave_up {
+            Some((child, why)) => (child.clone(), Some(why.as_str().into())),
+            None => (ended.clone(), ended.details.error_message.clone()),
+        };
+        blamed.details.error_message = why;
+        blamed
+    }
+}
+
 /// Adds a step of a session to a change, with the failure record if it fails, and its milestone if it ends.
-fn add(change: &mut Change, session: &Session, mut step: SessionStep) -> Result<()> {
+pub(super) fn add(change: &mut Change, session: &Session, mut step: SessionStep) -> Result<()> {
     let failure = failure::leave(session, &mut step)?;
+    tool_session::decide::close(session, &mut step)?;
     change.milestones.extend(Milestone::ended(session, &step.update));
     change.records.append(&mut step.records);
     change.records.extend(ended_response(session, &step.update));
@@ -170,7 +303,13 @@ fn ended(
     let mut step = move_to(parent, end, Authority::Engine, reason)?;
     if end == Status::Failed {
         let key = Run::of(last).step.map(|step| step.key).unwrap_or_default();
-        step.update.error_message = Some(format!("the step `{key}` did not complete").into());
+        let why =
+            last.details.error_message.as_deref().filter(|_| parent.head.session_type == SessionType::Tool);
+        let message = match why {
+            Some(why) => format!("the step `{key}` did not complete: {why}"),
+            None => format!("the step `{key}` did not complete"),
+        };
+        step.update.error_message = Some(clip(&message, limits::SENTENCE_CHARS_MAX).into());
         step.update.end_reason = Some("child_failed".into());
         return Ok(step);
     }
@@ -188,7 +327,18 @@ fn ended(
         [(_, only)] => Some((*only).clone()),
         many => Some(Json::object(many.iter().copied())),
     };
-    step.update.result = result.filter(|result| result.len() <= limits::EVENT_BYTES_MAX);
+    let result = result.filter(|result| result.len() <= limits::EVENT_BYTES_MAX);
+    let complaints = match (&Run::of(parent).tool, Run::of(parent).output) {
+        (Some(_), Some(contract)) => contract.complaints(result.as_ref(), None),
+        _ => Vec::new(),
+    };
+    if !complaints.is_empty() {
+        let mut step = move_to(parent, Status::Failed, Authority::Engine, Some("output_invalid"))?;
+        step.update.error_message = Some(clip(&complaints.join("; "), limits::SENTENCE_CHARS_MAX).into());
+        step.update.end_reason = Some("output_invalid".into());
+        return Ok(step);
+    }
+    step.update.result = result;
     step.events.push(NewEvent::engine(EventType::known("session.completed"), None));
     Ok(step)
 }

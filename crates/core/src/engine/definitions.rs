@@ -199,6 +199,7 @@ impl Engine {
             criteria_sets: named(self.all::<CriteriaSet>(actor).await?),
             entities: named(self.all::<Entity>(actor).await?),
             tasks: named(self.all::<Task>(actor).await?),
+            tools: self.all::<ToolDefinition>(actor).await?.into_iter().map(|tool| tool.value).collect(),
             views: named(
                 self.all::<View>(actor)
                     .await?
@@ -232,7 +233,9 @@ impl Engine {
         bundle.check()?;
         let bundle = bundle.authorized(actor)?;
         let of_tasks = bundle.tasks.iter().flat_map(|task| task.value.schemas());
-        json_schema::prepare(of_tasks.chain(bundle.agents.iter().flat_map(Definition::schemas))).await;
+        let of_tools = bundle.tools.iter().flat_map(Definition::schemas);
+        let of_agents = bundle.agents.iter().flat_map(Definition::schemas);
+        json_schema::prepare(of_tasks.chain(of_agents).chain(of_tools)).await;
         let done = self
             .decide_and_commit(|| {
                 Box::pin(async {
@@ -276,7 +279,13 @@ impl Engine {
     /// Refuses a task or a view that names agents, criteria sets or other definitions that do not exist.
     async fn check_references(&self, actor: &Actor, doc: &DefinitionDoc) -> Result<()> {
         if doc.kind == DefinitionKind::Agent {
-            return self.check_secrets(actor, &doc.body.read().map_err(Error::internal)?);
+            let agent: Agent = doc.body.read().map_err(Error::internal)?;
+            self.check_secrets(actor, &agent)?;
+            return self.check_tools_of_agent(actor, &agent, &[]).await;
+        }
+        if doc.kind == DefinitionKind::Tool {
+            let tool: ToolDefinition = doc.body.read().map_err(Error::internal)?;
+            return self.check_tool_references(actor, &tool, std::slice::from_ref(&tool), &[]).await;
         }
         if doc.kind == DefinitionKind::View {
             let view: View = doc.body.read().map_err(Error::internal)?;
@@ -303,11 +312,11 @@ impl Engine {
         Ok(())
     }
 
-    fn check_secrets(&self, actor: &Actor, agent: &Agent) -> Result<()> {
+    pub(super) fn check_secrets(&self, actor: &Actor, agent: &Agent) -> Result<()> {
         self.secret_hosts.get().map_or(Ok(()), |hosts| hosts.check(&actor.tenant, agent))
     }
 
-    async fn named_by(
+    pub(super) async fn named_by(
         &self,
         field: &'static str,
         actor: &Actor,
@@ -321,7 +330,13 @@ impl Engine {
     }
 
     async fn check_bundle_references(&self, actor: &Actor, bundle: &Bundle) -> Result<()> {
-        bundle.agents.iter().try_for_each(|agent| self.check_secrets(actor, agent))?;
+        for agent in &bundle.agents {
+            self.check_secrets(actor, agent)?;
+            self.check_tools_of_agent(actor, agent, &bundle.tools).await?;
+        }
+        for tool in &bundle.tools {
+            self.check_tool_references(actor, tool, &bundle.tools, &bundle.tasks).await?;
+        }
         for view in &bundle.views {
             let set = view.value.response.as_ref().and_then(|response| response.criteria_set_id.as_ref());
             if let Some(set) = set

@@ -49,7 +49,9 @@ impl Engine {
             Some(parent) => self.sessions.session(&actor.tenant, parent).await?,
             None => Some(session.clone()),
         };
-        let (mut change, new, retried) = match parent.filter(trigger::is_graph) {
+        let (mut change, new, retried) = match parent
+            .filter(|parent| trigger::is_graph(parent) && decide::check_retryable(parent).is_ok())
+        {
             Some(parent) => {
                 let children = self.children_of(&parent).await?;
                 let now = self.tenant.now().await?;

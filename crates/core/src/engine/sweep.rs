@@ -254,6 +254,8 @@ mod tests {
             (Status::WaitingHuman, true, SessionType::Mixed, Some(Status::Idle)),
             (Status::Draft, false, SessionType::Response, Some(Status::Abandoned)),
             (Status::Running, false, SessionType::Response, Some(Status::Abandoned)),
+            (Status::Draft, false, SessionType::Tool, Some(Status::Abandoned)),
+            (Status::Running, false, SessionType::Tool, Some(Status::Abandoned)),
         ] {
             let mut session = session_in(status);
             session.head.last_at = NOW;

@@ -13,7 +13,7 @@ use crate::definitions::criteria::Dimension;
 use crate::definitions::{CriteriaSet, DefinitionKind, Entity, StoredDefinition, Task};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventQuery};
-use crate::ids::{SessionId, TenantId};
+use crate::ids::{SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::response::ResponseRow;
@@ -21,6 +21,7 @@ use crate::session::block::{SessionBlock, TaskStatusMap, block_of, build_task_st
 use crate::session::query::{ListCursor, Page, SessionQuery, TypeFilter};
 use crate::session::{Session, SessionType, Status};
 use crate::store::{Change, ChangePart, Guard, IdemKey, KeyNote, NewSession, PartTarget, Record, Write};
+use crate::time::Timestamp;
 use crate::work::milestone::Milestone;
 use crate::work::queueing::{QueueCause, check_may_queue};
 use crate::work::run::Run;
@@ -63,23 +64,28 @@ impl Engine {
         if input.as_ref().is_some_and(|input| input.len() > limits::EVENT_BYTES_MAX) {
             return Err(Error::TooLarge { what: "input", limit: limits::EVENT_BYTES_MAX });
         }
+        let starts = self.run_of_task(actor, &task, input, now).await?;
+        self.start(actor, starts, key).await
+    }
+
+    /// The sessions of a run of a task that this caller may start.
+    pub(super) async fn run_of_task(
+        &self,
+        actor: &Actor,
+        task: &StoredDefinition<Task>,
+        input: Option<Json>,
+        now: Timestamp,
+    ) -> Result<RunStart> {
         let (criteria, outside) =
             try_join(self.criteria_of(actor, &task.value), self.agents_outside(actor, &task.value)).await?;
-        let writes = self.right_to_write(actor, &task, input.as_ref()).await?;
-        let mut starts = trigger::trigger(&RunOrder {
-            actor,
-            task: &task,
-            input,
-            criteria,
-            writes,
-            now,
-            ids: &*self.ids,
-        })?;
+        let writes = self.right_to_write(actor, task, input.as_ref()).await?;
+        let mut starts =
+            trigger::trigger(&RunOrder { actor, task, input, criteria, writes, now, ids: &*self.ids })?;
         for start in &mut starts.sessions {
             let agent = start.new.details.agent_slug.as_deref();
             start.new.head.is_external = agent.is_some_and(|agent| outside.iter().any(|one| one == agent));
         }
-        self.start(actor, starts, key).await
+        Ok(starts)
     }
 
     /// The grant of a run that this caller starts now. Refuses a task that writes entities which the caller may not
@@ -104,7 +110,14 @@ impl Engine {
         tenant: &TenantId,
         task: &StoredDefinition<Task>,
     ) -> Result<bool> {
-        let Some(maker) = &task.created_by else { return Ok(true) };
+        match &task.created_by {
+            Some(maker) => self.is_owner_now(tenant, maker).await,
+            None => Ok(true),
+        }
+    }
+
+    /// Whether a user is an owner now, by the user's row, or by a live owner's key where there is no row.
+    pub(super) async fn is_owner_now(&self, tenant: &TenantId, maker: &UserId) -> Result<bool> {
         if let Some(user) = self.tenant.user(tenant, maker).await? {
             return Ok(user.role == Role::Owner && !user.suspended && user.merged_into.is_none());
         }

@@ -282,7 +282,7 @@ impl Engine {
             revoked_at: None,
             tenant_suspended: false,
         };
-        self.keep_share(actor, share, "view.share", drawn, key).await
+        self.keep_share(actor, share, None, "view.share", drawn, key).await
     }
 
     /// A view: whole to its maker, owners and workers, its questions to respondents. `cookie` is the respondent's.

@@ -10,17 +10,18 @@ use smallvec::smallvec;
 use super::log::check_batch;
 use super::{CommandOutcome, Decided, DraftEvent, Engine};
 use crate::access::{self, Actor, Role, Verb};
-use crate::definitions::{Agent, DefinitionKind, Entity, StoredDefinition};
+use crate::definitions::{Agent, DefinitionKind, Entity, StoredDefinition, ToolDefinition};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventPage, EventQuery, Kinds, NewEvent};
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::json_schema;
-use crate::session::{Session, SessionType};
+use crate::session::Session;
 use crate::store::{
     AppendRule, Change, ChangePart, ClaimChange, Fence, Guard, IdemKey, PartTarget, Record, Update, Write,
 };
 use crate::time::Timestamp;
+use crate::tool_session;
 use crate::view::ViewAnswer;
 use crate::work::decide::RunEnd;
 use crate::work::milestone::Milestone;
@@ -40,6 +41,17 @@ pub struct Brief {
     pub entity: Option<StoredDefinition<Entity>>,
     /// Answers to views that came since the last run, oldest first.
     pub answers: Vec<ViewAnswer>,
+    /// What a tool session runs.
+    pub tool: Option<InvokedTool>,
+}
+
+/// A tool that a worker runs.
+#[derive(Clone, Debug)]
+pub struct InvokedTool {
+    pub definition: ToolDefinition,
+    pub values: Json,
+    /// The same at every attempt.
+    pub invocation_id: String,
 }
 
 impl Engine {
@@ -47,6 +59,11 @@ impl Engine {
     pub async fn brief(&self, claimed: &ClaimedRun, agent: Option<StoredDefinition<Agent>>) -> Result<Brief> {
         let Session { tenant, details, .. } = &claimed.session;
         let mut brief = Brief { run: Run::of(&claimed.session), agent, ..Brief::default() };
+        brief.tool = brief.run.tool.as_ref().map(|tool| InvokedTool {
+            definition: tool.definition.clone(),
+            values: details.draft_values.clone().unwrap_or_else(Json::empty_object),
+            invocation_id: tool_session::invocation_id(&claimed.session.head),
+        });
         if let (Some(slug), None) = (&details.agent_slug, &brief.agent) {
             brief.agent = self.agent_named(tenant, slug).await?;
         }
@@ -88,12 +105,8 @@ impl Engine {
         let order = ClaimOrder {
             tenant: actor.tenant.clone(),
             credential: actor.credential.clone(),
+            session_types: request.asked_types(),
             worker: request.worker.into(),
-            session_types: if request.session_types.is_empty() {
-                SessionType::ALL.to_vec()
-            } else {
-                request.session_types
-            },
             agent_slugs: request.agent_slugs,
             limit: request.limit,
             lease: request.lease,

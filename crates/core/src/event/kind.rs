@@ -135,6 +135,8 @@ pub struct Kinds {
     /// At least one event is none of a person's own activity, which is all that a human bridge takes.
     pub beside_bridge: bool,
     pub participant: bool,
+    /// The first event type about a tool: in a tool session only Sederunt itself writes it.
+    pub tool: Option<&'static str>,
     /// At least one event is of a type that a closed session refuses.
     pub open_only: bool,
 }
@@ -154,6 +156,11 @@ impl Kinds {
                 Writer::BridgeHolder => kinds.bridge = true,
                 Writer::Participant => kinds.participant = true,
                 Writer::ParticipantOrWorker | Writer::AnyoneEvenAfterTheEnd => {}
+            }
+            if let EventType::Known(name) = kind
+                && name.starts_with("tool.")
+            {
+                kinds.tool.get_or_insert(name);
             }
             kinds.beside_bridge |= kind.writer() != Writer::BridgeHolder;
             kinds.open_only |= kind.writer() != Writer::AnyoneEvenAfterTheEnd;

@@ -19,6 +19,7 @@ use crate::ids::{IdSource, Incarnation, SessionId, UserId, check_name, check_tex
 use crate::json::Json;
 use crate::limits;
 use crate::store::{ClaimChange, Fork, NewSession, Record, Update};
+use crate::tool_session::TOOL_SLUG;
 use crate::work::queueing::{QueueCause, check_may_queue};
 use crate::work::run::Run;
 
@@ -89,6 +90,10 @@ pub fn open(actor: &Actor, id: SessionId, wish: OpenSession, ids: &dyn IdSource)
     });
     if !matches!(status, Status::Draft | Status::Pending | Status::Idle) {
         return Err(Error::invalid("status", "a session opens as draft, pending or idle"));
+    }
+    if status == Status::Pending && session_type == SessionType::Tool {
+        let rule = "a tool session is queued by invoking it: start it with `POST /api/tools/{slug}/sessions`";
+        return Err(Error::invalid("status", rule));
     }
     let source = source_of(actor, wish.source.unwrap_or_default())?;
     let is_talk = session_type == SessionType::Mixed
@@ -291,6 +296,7 @@ pub fn transition(
     let owner = actor.role == Role::Owner;
     let by = match (from, wish.to) {
         (Status::Draft, Status::Pending) => {
+            check_has_no_form(session, "queued")?;
             check_may_queue(actor, task.map_or(QueueCause::NoTask, QueueCause::Task))?;
             if session.details.parent_id.is_some() {
                 return Err(refused());
@@ -325,6 +331,12 @@ pub fn transition(
 pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str>) -> Result<SessionStep> {
     let head = &session.head;
     check_move(head.status, to, by, head.is_talk)?;
+    if by == Authority::Submit
+        && matches!(to, Status::Pending | Status::Abandoned)
+        && head.session_type != SessionType::Tool
+    {
+        return Err(Conflict::InvalidTransition { from: head.status, to }.into());
+    }
     let update = Update {
         status: Some(to),
         claim: head.claim.is_some().then_some(ClaimChange::Release),
@@ -366,6 +378,16 @@ pub fn status_change(from: Status, to: Status, reason: Option<&str>) -> Result<N
         metadata["reason"] = reason.into();
     }
     Ok(NewEvent::engine(EventType::known("session.status_change"), Some(Json::of(&metadata)?)))
+}
+
+/// A response is one person's answer to a form, and a tool session one invocation of a tool: both are queued by their own
+/// commands alone, and a copy of them would have no form.
+fn check_has_no_form(session: &Session, done: &'static str) -> Result<()> {
+    match session.head.session_type {
+        SessionType::Response => Err(Conflict::NotForType { kind: "response", done }.into()),
+        SessionType::Tool => Err(Conflict::NotForType { kind: "tool", done }.into()),
+        SessionType::Agent | SessionType::Mixed => Ok(()),
+    }
 }
 
 /// Refuses to do again what no worker did: responses, tool sessions and a person's own activity.
@@ -412,6 +434,7 @@ pub fn retry(actor: &Actor, session: &Session, ids: &dyn IdSource) -> Result<New
 /// A new session that shares another's log up to a sequence.
 pub fn fork(actor: &Actor, session: &Session, at_sequence: u64, ids: &dyn IdSource) -> Result<NewSession> {
     bridge::check_none(session, "forked")?;
+    check_has_no_form(session, "forked")?;
     if at_sequence == 0 || at_sequence > session.head.last_sequence {
         let message = format!("must be 1 to {}", session.head.last_sequence);
         return Err(Error::invalid("at_sequence", message));
@@ -536,6 +559,9 @@ fn check_title(title: &str) -> Result<()> {
 
 fn check_caller_metadata(actor: &Actor, metadata: &Json) -> Result<()> {
     check_metadata(metadata)?;
+    if object(metadata).contains_key(TOOL_SLUG) {
+        return Err(Error::invalid(format!("metadata.{TOOL_SLUG}"), "is written by Sederunt alone"));
+    }
     if actor.role != Role::Channel
         && let Some(key) = object(metadata).keys().find(|key| PLATFORM_KEYS.contains(&key.as_str()))
     {

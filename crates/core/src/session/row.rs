@@ -141,15 +141,20 @@ impl Head {
             Status::Draft | Status::Running if self.session_type == SessionType::Response => {
                 Some(limits::RESPONSE_DEADLINE)
             }
+            Status::Draft | Status::Running if self.session_type == SessionType::Tool => {
+                Some(limits::TOOL_SESSION_DEADLINE)
+            }
             Status::Running if self.is_bridge => Some(limits::BRIDGE_DEADLINE),
             Status::Pending | Status::WaitingHuman | Status::AwaitingTool => Some(limits::WAITING_DEADLINE),
             _ => None,
         }
     }
 
-    /// Whether each event extends the deadline: a response is abandoned only by silence.
+    /// Whether each event extends the deadline: a response or a tool session is abandoned only by silence.
     pub fn deadline_follows_activity(&self) -> bool {
-        self.session_type == SessionType::Response && matches!(self.status, Status::Draft | Status::Running)
+        matches!(self.session_type, SessionType::Response | SessionType::Tool)
+            && self.claim.is_none()
+            && matches!(self.status, Status::Draft | Status::Running)
     }
 
     /// The status that a passed deadline leads to.
@@ -157,7 +162,9 @@ impl Head {
         match self.status {
             Status::WaitingHuman | Status::AwaitingTool if self.is_talk => Some(Status::Idle),
             Status::Pending | Status::WaitingHuman | Status::AwaitingTool => Some(Status::Expired),
-            Status::Draft | Status::Running if self.session_type == SessionType::Response => {
+            Status::Draft | Status::Running
+                if matches!(self.session_type, SessionType::Response | SessionType::Tool) =>
+            {
                 Some(Status::Abandoned)
             }
             Status::Running if self.is_bridge => Some(Status::Abandoned),

@@ -36,7 +36,7 @@ pub enum Authority {
     Claim,
     /// The worker that holds the claim.
     ClaimHolder,
-    /// A submitted form or tool run.
+    /// A submitted form or tool run. Only tool sessions are queued, and cancelled while they are queued, by it.
     Submit,
     /// An answer to a question or a decision on an approval.
     Decision,
@@ -54,21 +54,21 @@ use Authority as By;
 
 /// Every allowed move with the authorities that may make it. No other move is made.
 pub const MOVES: &[(Status, Status, &[Authority])] = &[
-    (Draft, Pending, &[By::Trigger]),
+    (Draft, Pending, &[By::Trigger, By::Submit]),
     (Draft, Running, &[By::Engine]),
     (Draft, WaitingHuman, &[By::HumanStep]),
     (Draft, Abandoned, &[By::OwnerOrHolder, By::Sweeper]),
     (Draft, Expired, &[By::Sweeper, By::Owner]),
     (Pending, Running, &[By::Claim]),
     (Pending, Failed, &[By::Sweeper, By::Engine]),
-    (Pending, Abandoned, &[By::Owner]),
+    (Pending, Abandoned, &[By::Owner, By::Submit]),
     (Pending, Expired, &[By::Sweeper, By::Owner]),
     (Running, Completed, &[By::ClaimHolder, By::Submit, By::Decision, By::Engine]),
     (Running, Failed, &[By::ClaimHolder, By::Submit, By::Decision, By::Sweeper, By::Engine]),
     (Running, WaitingHuman, &[By::ClaimHolder, By::Engine]),
     (Running, AwaitingTool, &[By::ClaimHolder, By::Engine]),
     (Running, Idle, &[By::ClaimHolder, By::Engine, By::ExternalHolder]),
-    (Running, Pending, &[By::Sweeper, By::ClaimHolder]),
+    (Running, Pending, &[By::Sweeper, By::ClaimHolder, By::Submit]),
     (Running, Expired, &[By::Sweeper, By::Owner]),
     (Running, Abandoned, &[By::OwnerOrHolder, By::ClaimHolder, By::Sweeper]),
     (WaitingHuman, Pending, &[By::Decision]),

@@ -136,6 +136,11 @@ impl AppendRule {
         if self.epoch.is_some() && !has_claim {
             return Err(Conflict::Fenced.into());
         }
+        if let Some(kind) = self.kinds.tool.filter(|_| head.session_type == SessionType::Tool) {
+            return Err(
+                Error::denied(format!("in a tool session `{kind}` is written by Sederunt alone")).into()
+            );
+        }
         if self.kinds.open_only && head.status.is_terminal() {
             return Err(Conflict::SessionClosed.into());
         }

@@ -17,9 +17,10 @@ use crate::limits;
 use crate::session::decide::{SessionStep, move_to, status_change};
 use crate::session::row::Claim;
 use crate::session::status::Authority;
-use crate::session::{Head, Session, Status};
+use crate::session::{Head, Session, SessionType, Status};
 use crate::store::{Record, Update};
 use crate::time::Timestamp;
+use crate::tool_session;
 use crate::view::ViewAnswer;
 
 /// Hands pending sessions to one worker. What they share is built once.
@@ -64,7 +65,11 @@ impl<'a> HandOut<'a> {
             lease_until: self.now.plus(self.order.lease),
         });
         started_at.get_or_insert(self.now);
-        let events = vec![self.claimed(head.epoch)?, self.moved.clone()];
+        let mut events = vec![self.claimed(head.epoch)?, self.moved.clone()];
+        // A tool session has one invocation, which its first claim starts.
+        if head.session_type == SessionType::Tool && head.epoch == 1 {
+            events.push(tool_session::decide::started(head)?);
+        }
         let (appended, cold) = advance(id, head, events, self.now, |_| None);
         let events = appended
             .into_iter()

@@ -34,7 +34,9 @@ pub fn check(steps: &[TaskStep]) -> Result<()> {
             return Err(Error::invalid("steps.depends_on", rule));
         }
     }
-    match circle(steps) {
+    let needs: Vec<(String, Vec<String>)> =
+        steps.iter().map(|step| (step.key.clone(), step.depends_on.clone())).collect();
+    match find_circle(&needs) {
         None => Ok(()),
         Some(keys) => {
             let rule = format!("goes round in a circle: {}", keys.join(" → "));
@@ -43,26 +45,25 @@ pub fn check(steps: &[TaskStep]) -> Result<()> {
     }
 }
 
-/// The steps that wait for each other, if some do.
-fn circle(steps: &[TaskStep]) -> Option<Vec<&str>> {
-    let mut left: Vec<&TaskStep> = steps.iter().collect();
+/// The steps that wait for each other, if some do. A step is its key and the keys that it needs.
+pub fn find_circle(steps: &[(String, Vec<String>)]) -> Option<Vec<&str>> {
+    let mut left: Vec<&(String, Vec<String>)> = steps.iter().collect();
     loop {
         let before = left.len();
-        let waiting: Vec<&str> = left.iter().map(|step| step.key.as_str()).collect();
-        left.retain(|step| step.depends_on.iter().any(|key| waiting.contains(&key.as_str())));
+        let waiting: Vec<&str> = left.iter().map(|(key, _)| key.as_str()).collect();
+        left.retain(|(_, needs)| needs.iter().any(|key| waiting.contains(&key.as_str())));
         if left.is_empty() {
             return None;
         }
         if left.len() == before {
             // All steps left depend on each other: following dependencies leads back to one of them.
             let mut path = vec![left[0]];
-            while let Some(next) = path
-                .last()
-                .and_then(|last| left.iter().find(|step| last.depends_on.contains(&step.key)).copied())
+            while let Some(next) =
+                path.last().and_then(|(_, needs)| left.iter().find(|(key, _)| needs.contains(key)).copied())
             {
-                if let Some(from) = path.iter().position(|seen| seen.key == next.key) {
-                    let mut keys: Vec<&str> = path[from..].iter().map(|step| step.key.as_str()).collect();
-                    keys.push(&next.key);
+                if let Some(from) = path.iter().position(|(seen, _)| *seen == next.0) {
+                    let mut keys: Vec<&str> = path[from..].iter().map(|(key, _)| key.as_str()).collect();
+                    keys.push(&next.0);
                     return Some(keys);
                 }
                 path.push(next);

@@ -38,6 +38,15 @@ pub struct ClaimRequest {
 }
 
 impl ClaimRequest {
+    /// The types that it asks for. Naming none asks for what agents do: people answer forms, and only a worker that knows
+    /// tools runs them.
+    pub fn asked_types(&self) -> Vec<SessionType> {
+        match self.session_types.is_empty() {
+            true => vec![SessionType::Agent, SessionType::Mixed],
+            false => self.session_types.clone(),
+        }
+    }
+
     pub fn check(&self) -> Result<()> {
         check_name("worker", &self.worker)?;
         check_lease(self.lease)?;

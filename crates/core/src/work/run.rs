@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::json::Json;
 use crate::limits;
 use crate::session::Session;
+use crate::tool_session::ToolRun;
 use crate::view::UnreadAnswer;
 
 /// A run's contract and progress.
@@ -56,6 +57,9 @@ pub struct Run {
     /// The chain of retries that the session is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_chain: Option<RetryChain>,
+    /// The tool that a tool session runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<Box<ToolRun>>,
     /// Answers to views of this session that no run has read, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<UnreadAnswer>,

@@ -15,6 +15,8 @@ const NOUNS: [(&str, &str); 18] = [
     ("actions", "task"),
     ("agents", "agent"),
     ("entities", "entity"),
+    ("tools", "tool"),
+    ("tool-sessions", "tool session"),
     ("criteria-sets", "criteria set"),
     ("views", "view"),
     ("approvals", "approval"),

@@ -60,7 +60,7 @@ impl RouteRight {
 const PEOPLE: &[Role] = &[Role::Owner, Role::Member, Role::Guest];
 const MEMBERS: &[Role] = &[Role::Owner, Role::Member];
 const OWNERS: &[Role] = &[Role::Owner];
-/// Roles that read agents, entities and criteria sets.
+/// Roles that read agents, tools, entities and criteria sets.
 const LIBRARY: &[Role] = &[Role::Owner, Role::Member, Role::Worker];
 /// Roles that read tasks and views of others.
 const WORK: &[Role] = &[Role::Owner, Role::Worker];

@@ -189,13 +189,15 @@ const SHARED: [SharedRefusal; 12] = [
 ];
 
 /// The schemas of answers, in which every field is always present, possibly as null.
-const ANSWERS: [&str; 52] = [
-    "Accepted", "Agent", "AgentList", "Answer", "AnswerList", "Appended", "AskedView", "Asker", "Approval",
-    "ApprovalList", "Brief", "Claim", "Claimed", "Claims", "CreatedKey", "CriteriaSet", "CriteriaSetList",
-    "Denial", "Entity", "EntityList", "EntitySession", "EntitySessionList", "Event", "EventPage", "Health",
-    "Heartbeat", "Hit", "Hits", "Imported", "Key", "KeyList", "QueueCounts", "QueueItem", "QueueList",
-    "Resume", "Session", "SessionList", "SessionState", "Share", "SharedSession", "SharedState", "Source",
-    "Task", "TaskList", "TaskStanding", "Tenant", "TenantList", "User", "UserList", "Respondent", "View",
+const ANSWERS: [&str; 62] = [
+    "Accepted", "Agent", "AgentList", "Answer", "AnswerList", "Appended", "Approval", "ApprovalList",
+    "AskedView", "Asker", "Brief", "Claim", "Claimed", "Claims", "CreatedKey", "CriteriaSet",
+    "CriteriaSetList", "Denial", "Entity", "EntityList", "EntitySession", "EntitySessionList", "Event",
+    "EventPage", "Health", "Heartbeat", "Hit", "Hits", "Imported", "Key", "KeyList", "Presence",
+    "PresentUser", "QueueCounts", "QueueItem", "QueueList", "Respondent", "Resume", "Session", "SessionList",
+    "SessionState", "Share", "SharedSession", "SharedState", "Source", "Task", "TaskList", "TaskStanding",
+    "Tenant", "TenantList", "ToolBrief", "ToolDefinition", "ToolDefinitionList", "ToolError",
+    "ToolInvocation", "ToolSession", "ToolSessionList", "ToolSessionStep", "User", "UserList", "View",
     "ViewList",
 ];
 
@@ -292,6 +294,7 @@ fn complete(document: &mut OpenApi) {
         let operations = [
             (HttpMethod::Get, &mut item.get),
             (HttpMethod::Post, &mut item.post),
+            (HttpMethod::Put, &mut item.put),
             (HttpMethod::Patch, &mut item.patch),
             (HttpMethod::Delete, &mut item.delete),
         ];

@@ -50,9 +50,11 @@ pub fn refusal(error: Error, request_id: &RequestId) -> ErrorData {
     let RequestError::Core(error) = refused else { return ErrorData::internal_error(message, data) };
     match error {
         Error::NotFound => ErrorData::resource_not_found(message, data),
-        Error::Invalid { .. } | Error::BadJson(_) | Error::TooLarge { .. } | Error::IdempotencyMismatch => {
-            ErrorData::invalid_params(message, data)
-        }
+        Error::Invalid { .. }
+        | Error::ValuesInvalid { .. }
+        | Error::BadJson(_)
+        | Error::TooLarge { .. }
+        | Error::IdempotencyMismatch => ErrorData::invalid_params(message, data),
         Error::Denied(_)
         | Error::Unauthenticated(_)
         | Error::Conflict(_)

@@ -49,6 +49,7 @@ mod talk_tools;
 mod tasks;
 mod tenants;
 mod tokens;
+mod tools;
 mod users;
 mod views;
 mod voice;

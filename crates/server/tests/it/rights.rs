@@ -136,6 +136,10 @@ impl<'a> Scene<'a> {
         owner.post("/api/entities", entity).await.expect(201);
         let criteria = json!({"id": "rules", "name": "Rules", "dimensions": [{"slug": "d", "options": [{"value": "a", "score": 1}]}]});
         owner.post("/api/criteria-sets", criteria).await.expect(201);
+        let tool = json!({"slug": "dial", "name": "Dial", "input_schema": {"type": "object", "properties": {"a": {}}},
+            "run": {"type": "http", "url": "https://example.org/"}});
+        owner.post("/api/tools", tool).await.expect(201);
+        let tool_session = owner.post("/api/tools/dial/sessions", json!({})).await.expect(201).id();
         let task = json!({"slug": "sweep", "name": "Sweep", "assigned_to": "alice"});
         owner.post("/api/tasks", task).await.expect(201);
         owner.post("/api/tasks/sweep/trigger", json!({})).await.expect(201);
@@ -170,6 +174,8 @@ impl<'a> Scene<'a> {
             ("/api/agents/", "helper".into()),
             ("/api/entities/", "price".into()),
             ("/api/criteria-sets/", "rules".into()),
+            ("/api/tools/", "dial".into()),
+            ("/api/tool-sessions/", tool_session),
             ("/api/approvals/", text(&inbox["items"][0]["id"])),
             ("/api/views/", view.clone()),
             ("/views/", view),
@@ -178,6 +184,7 @@ impl<'a> Scene<'a> {
             ("feedback event", text(&open["feedback_event_id"])),
             ("/api/lessons/", text(&lessons["items"][0]["id"])),
             ("/api/keys/", spare_key),
+            ("/auth/sessions/", "nothing".into()),
             ("/api/users/", "carl".into()),
             ("/api/tenants/", "default".into()),
             ("/api/memory/", "nothing".into()),
@@ -194,6 +201,7 @@ impl<'a> Scene<'a> {
         let named = self.ids.iter().filter(|(prefix, _)| row.path.starts_with(prefix));
         let id = named.max_by_key(|(prefix, _)| prefix.len()).map_or("nothing", |(_, id)| id);
         let path = row.path.replace("{id}", id).replace("{bucket}", "running").replace("{key_id}", "nothing");
+        let path = path.replace("{kind}", "scratch").replace("{doc}", "note");
         match row.path {
             "/api/search" | "/api/lessons/recall" | "/api/lessons/retrieve" => format!("{path}?q=hello"),
             "/api/feedback/failures" => format!("{path}?session_id=room"),
@@ -288,9 +296,10 @@ impl<'a> Scene<'a> {
         let mut seen = Vec::new();
         for path in [
             "/api/sessions", "/api/sessions/room", "/api/sessions/room/events?limit=1000", "/api/tasks",
-            "/api/agents", "/api/entities", "/api/criteria-sets", "/api/views", "/api/approvals",
-            "/api/users", "/api/keys", "/api/shares", "/api/lessons", "/api/feedback/sessions",
-            "/api/feedback/stats", "/api/bundle", "/api/threads/room/session-status",
+            "/api/agents", "/api/tools", "/api/tools/dial/sessions", "/api/entities", "/api/criteria-sets",
+            "/api/views", "/api/approvals", "/api/users", "/api/keys", "/api/shares", "/api/lessons",
+            "/api/feedback/sessions", "/api/feedback/stats", "/api/bundle",
+            "/api/threads/room/session-status",
         ] {
             seen.push(format!("{path} {}", self.owner.get(path).await.text));
         }

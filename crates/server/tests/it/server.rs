@@ -288,6 +288,10 @@ impl Caller<'_> {
         self.send(Method::POST, path, Some(body.to_string())).await
     }
 
+    pub async fn put(&self, path: &str, body: Value) -> Answer {
+        self.send(Method::PUT, path, Some(body.to_string())).await
+    }
+
     pub async fn patch(&self, path: &str, body: Value) -> Answer {
         self.send(Method::PATCH, path, Some(body.to_string())).await
     }

@@ -27,7 +27,12 @@ const USER: &str = "u.id, u.name, u.role, u.suspended, u.merged_into, u.created_
 
 /// A credential is found before its tenant is known: the policy on its hash admits the row, and the row names the
 /// tenant.
-async fn by_hash(context: &Context, table: &str, hash: SecretHash, sql: &str) -> Result<Option<Row>> {
+pub(super) async fn by_hash(
+    context: &Context,
+    table: &str,
+    hash: SecretHash,
+    sql: &str,
+) -> Result<Option<Row>> {
     within(async {
         let client = context.app.get().await?;
         let hex = hex::encode(hash.0);

@@ -353,7 +353,7 @@ fn audit(
     Ok(Page { items: lines.into_iter().map(|(_, line)| line).collect(), next })
 }
 
-fn role(row: &Row<'_>, at: usize) -> rusqlite::Result<Role> {
+pub(super) fn role(row: &Row<'_>, at: usize) -> rusqlite::Result<Role> {
     let word = row.get_ref(at)?.as_str()?;
     Role::parse(word).map_err(|_| unknown_word(word))
 }

@@ -7,7 +7,7 @@ use sederunt_core::event::{EventType, Kinds};
 use sederunt_core::ids::RandomIds;
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::store::{
-    AppendRule, ClaimChange, Fence, Guard, NewSession, Record, Refusal, Update, Write,
+    AppendRule, ClaimChange, Fence, Guard, GuardRows, NewSession, Record, Refusal, Update, Write,
 };
 use sederunt_core::{Actor, Conflict, Error, Incarnation, Role};
 
@@ -229,10 +229,10 @@ async fn the_store_judges_appends_as_the_rule_does(store: &TestStore) {
             for kind in kinds {
                 for epoch in [None, Some(1), Some(2)] {
                     let guard = by(actor, kind, epoch);
-                    let participates = guard
-                        .asks_participant(&session.head)
-                        .is_some_and(|asked| session.participants.contains(asked));
-                    let expected = guard.check(&session.id, &session.head, participates, now);
+                    let asked = guard.asks_participants(&session.head);
+                    let participants = asked.filter(|user| session.participants.contains(user)).cloned();
+                    let rows = GuardRows { participants: participants.collect(), ..GuardRows::default() };
+                    let expected = guard.check(&session.id, &session.head, &rows, now);
                     let outcome = store.append_under(name, guard, vec![saying(kind, "text")]).await;
                     assert_eq!(
                         verdict(&outcome),

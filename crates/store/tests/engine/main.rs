@@ -28,6 +28,7 @@ mod streams;
 mod sweeping;
 mod tasks;
 mod teaching;
+mod tools;
 mod views;
 mod walk;
 

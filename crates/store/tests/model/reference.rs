@@ -66,6 +66,11 @@ fn unclaimed(who: Who) -> &'static str {
     if is_worker(who) { "fenced" } else { "not_found" }
 }
 
+/// Whether people fill sessions of this type in: silence ends them, and no worker gets them unasked.
+fn has_form(kind: &str) -> bool {
+    matches!(kind, "response" | "tool")
+}
+
 fn is_worker(who: Who) -> bool {
     matches!(who, Who::WorkerOne | Who::WorkerTwo)
 }
@@ -95,9 +100,9 @@ impl Row {
             self.stop = false;
         }
         self.last_at = now;
-        let response_open = self.kind == "response" && matches!(status, "draft" | "running");
+        let form_open = has_form(self.kind) && matches!(status, "draft" | "running");
         let waits = matches!(status, "pending" | "waiting_human" | "awaiting_tool");
-        self.deadline = (response_open || waits).then_some(now + WEEK);
+        self.deadline = (form_open || waits).then_some(now + WEEK);
     }
 }
 
@@ -229,6 +234,9 @@ impl Model {
         if who != Who::Owner && (pending || external || priority != 0) {
             return no("denied");
         }
+        if pending && kind == "tool" {
+            return no("invalid");
+        }
         let status = match (pending, kind) {
             (true, _) => "pending",
             (false, "mixed") => "idle",
@@ -293,6 +301,9 @@ impl Model {
         if epoch.is_some() && !claim {
             return no("fenced");
         }
+        if row.kind == "tool" && types.contains(&"tool.invocation_started") {
+            return no("denied");
+        }
         if terminal(row.status) && types.iter().any(|kind| *kind != "external.event") {
             return no("session_closed");
         }
@@ -327,7 +338,7 @@ impl Model {
             }
             row.log.push(((*kind).into(), external));
             row.last_at = now;
-            if row.kind == "response" && matches!(row.status, "draft" | "running") {
+            if has_form(row.kind) && row.claim.is_none() && matches!(row.status, "draft" | "running") {
                 row.deadline = Some(now + WEEK);
             }
             sequences.push(row.log.len().to_string());
@@ -348,6 +359,7 @@ impl Model {
         let holds = user(who).is_some() && row.holder == user(who);
         let from = row.status;
         match (from, to) {
+            ("draft", "pending") if has_form(row.kind) => return no("type_mismatch"),
             ("draft", "pending") if !owner => return no("denied"),
             ("draft", "pending") => {}
             ("idle", "running") | ("running", "idle") if row.external => {
@@ -379,7 +391,7 @@ impl Model {
         }
         let now = self.now;
         let mut pending: Vec<(&String, &mut Row)> =
-            self.rows.iter_mut().filter(|(_, row)| row.status == "pending").collect();
+            self.rows.iter_mut().filter(|(_, row)| row.status == "pending" && !has_form(row.kind)).collect();
         pending.sort_by_key(|(_, row)| (-row.priority, row.born));
         let mut taken = Vec::new();
         for (id, row) in pending.into_iter().take(limit) {
@@ -484,8 +496,8 @@ impl Model {
                 continue;
             }
             if row.deadline.is_some_and(|deadline| deadline <= now) {
-                let response_open = row.kind == "response" && matches!(row.status, "draft" | "running");
-                let to = if response_open {
+                let form_open = has_form(row.kind) && matches!(row.status, "draft" | "running");
+                let to = if form_open {
                     "abandoned"
                 } else if row.talk {
                     "idle"

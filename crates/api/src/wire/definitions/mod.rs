@@ -1,4 +1,4 @@
-//! Tasks, agents, entities, criteria sets, views and bundles on the wire.
+//! Tasks, agents, tools, entities, criteria sets, views and bundles on the wire.
 //!
 //! Requests and answers carry core's own definitions; `shapes` says why, and describes them in the API document.
 
@@ -18,7 +18,8 @@ pub use shapes::{
     Agent, AgentLimits, AgentList, ApprovalTerms, Bundle, Choice, CriteriaSet, CriteriaSetList, Dimension,
     Entity, EntityList, FieldMap, Gate, OnChildFailure, OnExpiry, Output, OutputType, PromotionMode,
     PublishConfig, Question, QuestionOption, QuestionType, ResponseConfig, RunLimits, Step, Task, TaskList,
-    TaskStatus, Tool, ToolType, View, ViewList, WriteGrant,
+    TaskStatus, Tool, ToolActionType, ToolDefinition, ToolDefinitionList, ToolRun, ToolStep, ToolType, View,
+    ViewList, WriteGrant,
 };
 
 use crate::query::params;
@@ -255,13 +256,21 @@ mod tests {
             "on_child_failure": "continue", "priority": 1}],
         "agents": [{"slug": "a", "name": "A", "instructions": "i", "model": "m",
             "tools": [{"type": "http", "name": "t", "url": "https://x", "schema": {}},
-                {"type": "mcp", "server": "s"}, {"type": "builtin", "name": "request_input"}],
+                {"type": "mcp", "server": "s"}, {"type": "builtin", "name": "request_input"},
+                {"type": "tool", "slug": "t"}],
             "limits": {"steps": 1, "tokens": 1, "cost_micros": 1, "wall_ms": 1, "concurrency": 1,
                 "context_tokens": 1}, "activity": true}],
         "entities": [{"id": "e", "type_slug": "x", "title": "t", "fields": {"k": 1}}],
         "criteria_sets": [{"id": "c", "name": "C", "dimensions": [{"slug": "d", "name": "n", "type": "select",
             "options": [{"value": "v", "label": "l", "score": 1, "flag": true}],
             "option_styles": {"v": {"hard_block": true}}}]}],
+        "tools": [{"slug": "t", "name": "T", "description": "d", "input_schema": {"type": "object"},
+            "run": {"type": "http", "url": "https://x", "headers": {"X": "y"}}, "output": {"type": "text"},
+            "requires_confirmation": true, "timeout_ms": 5},
+            {"slug": "u", "name": "U", "input_schema": {"type": "object"}, "run": {"type": "mcp", "server": "s", "tool": "t"}},
+            {"slug": "w", "name": "W", "input_schema": {"type": "object"}, "run": {"type": "task", "task": "t"}},
+            {"slug": "x", "name": "X", "input_schema": {"type": "object"},
+             "run": {"type": "steps", "steps": [{"key": "k", "tool": "t", "input": {}, "depends_on": []}]}}],
         "views": [{"id": "v", "title": "T", "description": "d", "questions": [{"key": "k", "label": "l", "type": "choice",
             "required": true, "help": "h", "options": [{"value": "v", "label": "l"}]},
                 {"key": "s", "label": "l", "type": "scale", "min": 0, "max": 10, "labels": {"0": "l"}}],

@@ -13,7 +13,7 @@ use sederunt_core::definitions::task;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{NewAgent, NewCriteriaSet, NewEntity, NewTask, NewView};
+use super::{NewAgent, NewCriteriaSet, NewEntity, NewTask, NewToolDefinition, NewView};
 use crate::wire::{Raw, words};
 
 /// Work that can be started any number of times.
@@ -224,7 +224,7 @@ pub struct AgentLimits {
     context_tokens: Option<u64>,
 }
 
-/// Something that an agent may call: `type` is `http`, `mcp` or `builtin`, and the other fields follow
+/// Something that an agent may call: `type` is `http`, `mcp`, `builtin` or `tool`, and the other fields follow
 /// from it.
 #[derive(Debug, ToSchema)]
 #[schema(as = Tool)]
@@ -257,6 +257,9 @@ pub struct Tool {
     /// Which of its tools; none named is all.
     #[schema(required = false, nullable = false)]
     allow: Option<Vec<String>>,
+    /// A tool that is defined by itself: each call is a tool session.
+    #[schema(required = false, nullable = false)]
+    slug: Option<String>,
 }
 
 #[derive(Debug, ToSchema)]
@@ -265,6 +268,96 @@ pub enum ToolType {
     Http,
     Mcp,
     Builtin,
+    Tool,
+}
+
+/// A form that people and agents fill in and run.
+#[derive(Debug, ToSchema)]
+#[schema(example = json!({"slug": "weather", "name": "Ask for the weather",
+    "input_schema": {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}},
+    "run": {"type": "http", "url": "https://example.org/weather"}}))]
+#[expect(dead_code, reason = "describes a core type in the API document")]
+pub struct ToolDefinition {
+    /// The slug.
+    #[schema(min_length = 1, max_length = 200)]
+    id: String,
+    /// 1 to 64 letters, digits, `_` or `-`.
+    #[schema(min_length = 1, max_length = 200)]
+    slug: String,
+    #[schema(min_length = 1, max_length = 200)]
+    name: String,
+    #[schema(max_length = 2000)]
+    description: Option<String>,
+    /// JSON Schema of the values, an object; at most 32 KiB. A property with `writeOnly` takes `{"secret": NAME}`.
+    #[schema(value_type = Object)]
+    input_schema: Raw,
+    run: ToolRun,
+    /// The result that it must produce: `none`, `text` or `object`.
+    output: Option<Output>,
+    /// A person agrees to the values before it acts.
+    requires_confirmation: bool,
+    /// How long an invocation may take, and how long an agent waits for it; null is a minute.
+    #[schema(minimum = 1, maximum = 600_000)]
+    timeout_ms: Option<u64>,
+    version: u64,
+    created_by: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+/// What running a tool does: `type` is `http`, `mcp`, `task` or `steps`, and the other fields follow from it.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes a core type in the API document")]
+pub struct ToolRun {
+    #[schema(rename = "type")]
+    kind: ToolActionType,
+    #[schema(required = false, nullable = false)]
+    url: Option<String>,
+    /// GET, POST, PUT, PATCH or DELETE; POST unless said. The values are the JSON body, and never in the address.
+    #[schema(required = false, nullable = false)]
+    method: Option<String>,
+    /// `secret:NAME` is replaced by a secret of the server's configuration.
+    #[schema(required = false, nullable = false)]
+    headers: Option<BTreeMap<String, String>>,
+    /// An MCP server that the server's configuration declares.
+    #[schema(required = false, nullable = false)]
+    server: Option<String>,
+    /// The tool of that server.
+    #[schema(required = false, nullable = false)]
+    tool: Option<String>,
+    /// A task: its id or slug. The values are its input.
+    #[schema(required = false, nullable = false)]
+    task: Option<String>,
+    #[schema(required = false, nullable = false, max_items = 100)]
+    steps: Option<Vec<ToolStep>>,
+}
+
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum ToolActionType {
+    Http,
+    Mcp,
+    Task,
+    Steps,
+}
+
+/// An invocation of another tool.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes a core type in the API document")]
+pub struct ToolStep {
+    #[schema(min_length = 1, max_length = 200)]
+    key: String,
+    /// The slug of the tool.
+    tool: String,
+    /// Its values. `{"$from": "/values/x"}` anywhere in it is replaced by a value of this tool, and
+    /// `{"$from": "/steps/KEY/result/y"}` by a part of another step's result.
+    #[schema(value_type = Object)]
+    input: Raw,
+    /// Keys of the steps that must have completed. Steps whose results it uses count without being named.
+    #[schema(required = false)]
+    depends_on: Vec<String>,
 }
 
 /// A thing that work is about and that its results are written back to.
@@ -489,6 +582,8 @@ pub struct Bundle {
     entities: Vec<NewEntity>,
     #[schema(required = false)]
     tasks: Vec<NewTask>,
+    #[schema(required = false)]
+    tools: Vec<NewToolDefinition>,
     /// Only views that no session has published.
     #[schema(required = false)]
     views: Vec<NewView>,
@@ -505,4 +600,5 @@ macro_rules! lists {
         }
     )+};
 }
-lists!(TaskList of Task, AgentList of Agent, EntityList of Entity, CriteriaSetList of CriteriaSet, ViewList of View);
+lists!(TaskList of Task, AgentList of Agent, EntityList of Entity, CriteriaSetList of CriteriaSet, ViewList of View,
+    ToolDefinitionList of ToolDefinition);

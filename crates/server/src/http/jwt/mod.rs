@@ -16,6 +16,8 @@ pub struct JwtClaims {
     pub sub: String,
     pub tenant: String,
     pub role: String,
+    /// Seconds since 1970.
+    pub exp: i64,
 }
 
 /// Checks tokens.

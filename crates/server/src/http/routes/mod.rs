@@ -27,6 +27,7 @@ pub mod streams;
 pub mod tasks;
 pub mod tenants;
 pub mod threads;
+pub mod tools;
 pub mod users;
 pub mod views;
 pub mod voice;

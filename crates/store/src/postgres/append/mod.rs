@@ -42,9 +42,11 @@ impl AppendJob {
         }
     }
 
-    /// The user whose participation the guard may ask for once the head is known.
-    fn possible_participant(&self) -> Option<&UserId> {
-        let actor = &self.guard.append.as_ref()?.actor;
-        matches!(actor.role, Role::Member | Role::Guest).then_some(actor.user.as_ref()).flatten()
+    /// The users whose participation the guard may ask for once the head is known.
+    fn possible_participants(&self) -> impl Iterator<Item = &UserId> {
+        let actors = self.guard.rules().map(|rule| &rule.actor);
+        actors
+            .filter(|actor| matches!(actor.role, Role::Member | Role::Guest))
+            .filter_map(|actor| actor.user.as_ref())
     }
 }

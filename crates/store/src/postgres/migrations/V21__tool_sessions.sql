@@ -1,0 +1,1 @@
+-- Nothing changes: a tool session is a row of `sessions`, found by `tool_slug` in its metadata; its run holds the tool.
