@@ -1,5 +1,6 @@
 //! The command line: every command with its arguments, and nothing of what they do.
 
+mod documents;
 mod feedback;
 mod human;
 mod work;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub use documents::{DocumentArgs, DocumentsCommand};
 pub use feedback::{FeedbackCommand, GiveFeedbackArgs, LessonFilterArgs, LessonsCommand};
 pub use human::HumanCommand;
 pub use work::{
@@ -94,6 +96,9 @@ pub enum Command {
     /// List and show responses, the answers that are saved before they are submitted
     #[command(subcommand, visible_alias = "response")]
     Responses(ResponsesCommand),
+    /// Show, patch and apply the documents that people and agents edit together
+    #[command(subcommand, visible_alias = "document")]
+    Documents(DocumentsCommand),
     /// Export and import all definitions of a tenant
     #[command(subcommand)]
     Bundle(BundleCommand),

@@ -35,6 +35,9 @@ pub enum Error {
     /// A worker's result does not keep its contract.
     #[error("the result does not fit its contract: {}", .complaints.join("; "))]
     OutputInvalid { complaints: Vec<String> },
+    /// Values do not fit the form that they were given for. `field` is the place of the first complaint.
+    #[error("{}", .complaints.join("; "))]
+    ValuesInvalid { field: String, complaints: Vec<String> },
     /// An edit chose what must never be written.
     #[error("`{option}` in `{dimension}` must not be written")]
     HardBlocked { dimension: String, option: String },
@@ -105,6 +108,19 @@ pub enum Conflict {
     NotForType { kind: &'static str, done: &'static str },
     #[error("the change was made against an old version; read it again")]
     StaleBase,
+    #[error("others have changed the document meanwhile{}; read it again", places(.conflicts))]
+    StaleDocument { sequence: u64, conflicts: Vec<String> },
+    #[error("these fields have changed since the document was opened or last applied: {}; set them in the document as they are \
+             now, or apply it without them", .fields.join(", "))]
+    StaleRow { fields: Vec<String> },
+    #[error("only mixed sessions have documents, and no human or incognito session has")]
+    NoDocuments,
+    #[error("a document of an entity or a view is not shown to guests or by links: this session has {has}")]
+    OpenToStrangers { has: &'static str },
+    #[error("the session has documents of entities or views, which are not shown to guests or by links")]
+    HasRowDocuments,
+    #[error("a scratch document belongs to no entity or view, so it is not applied")]
+    NothingToApply,
     #[error("these fields of the entity have changed since they were staged: {}; deny and promote again", .fields.join(", "))]
     StaleFields { fields: Vec<String> },
     #[error("a decision on the promotion of this response is pending; approve or deny it first")]
@@ -135,6 +151,14 @@ pub enum Conflict {
     SittingOpen,
     #[error("no sitting of this session has ended yet, or none that can be rated")]
     NothingEnded,
+}
+
+/// The places where a patch collides with others.
+fn places(conflicts: &[String]) -> String {
+    match conflicts {
+        [] => String::new(),
+        some => format!(" at {}", some.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// The status of a session as a predicate.
@@ -249,7 +273,7 @@ impl Error {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NotFound => "not_found",
-            Self::Invalid { .. } => "invalid",
+            Self::Invalid { .. } | Self::ValuesInvalid { .. } => "invalid",
             Self::BadJson(_) => "bad_json",
             Self::Conflict(conflict) => conflict.code(),
             Self::Denied(_) => "denied",

@@ -11,6 +11,7 @@ pub mod border;
 pub mod clock;
 pub mod confidence;
 pub mod definitions;
+pub mod document;
 pub mod engine;
 pub mod error;
 pub mod event;

@@ -309,6 +309,33 @@ pub const INCOGNITO_TOTAL_BYTES: u64 = 256 * 1024 * 1024;
 /// Silence after which an incognito session is deleted: its sitting has ended long before.
 pub const INCOGNITO_IDLE_AFTER: Duration = Duration::from_secs(60 * 60);
 
+/// The value of a document that people and agents edit together, as text: a node parses it and keeps it in memory.
+pub const SHARED_DOCUMENT_BYTES_MAX: usize = 256 * 1024;
+/// Nesting of such a value: as deep as any JSON that is taken in.
+pub const SHARED_DOCUMENT_DEPTH_MAX: usize = JSON_DEPTH_MAX;
+/// Documents of one session: all of them are listed at once.
+pub const DOCUMENTS_PER_SESSION_MAX: usize = 50;
+/// Operations of one patch, and their text: with its envelope it must fit into metadata.
+pub const PATCH_OPS_MAX: usize = 100;
+pub const PATCH_BYTES_MAX: usize = 12 * 1024;
+/// Patches that may lie between a patch and its base: as many are compared with it.
+pub const PATCHES_BEHIND_MAX: usize = 1_000;
+/// Places that the refusal of a patch lists.
+pub const CONFLICTS_LISTED_MAX: usize = 100;
+/// Patches of a document, and bytes of their operations, after which the next commit writes its value down: opening it
+/// applies no more than these.
+pub const SNAPSHOT_PATCHES: usize = 256;
+pub const SNAPSHOT_OPS_BYTES: usize = 64 * 1024;
+/// Patches of one document that are committed together, and that may wait for their turn on a node.
+pub const PATCHES_GATHERED_MAX: usize = 256;
+pub const PATCHES_WAITING_MAX: usize = 4_096;
+/// How long a patch is judged anew while other nodes write to its document.
+pub const PATCH_JUDGED_FOR: Duration = Duration::from_secs(5);
+/// Memory for the documents that a node keeps parsed.
+pub const DOCUMENT_CACHE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Earlier states of documents that a node computes at once: each may apply every patch of a long log.
+pub const DOCUMENT_FOLDS_MAX: usize = 2;
+
 /// Silence after which a sitting has expired.
 pub const SITTING_IDLE_AFTER: Duration = Duration::from_secs(20 * 60);
 /// What one turn may change of a conversation's state; with its envelope it must fit into metadata.

@@ -18,6 +18,7 @@ use futures_util::future::BoxFuture;
 pub use crate::activity::BridgeStore;
 pub use crate::approval::{ApprovalListStore, ApprovalStore};
 pub use crate::definitions::DocStore;
+pub use crate::document::DocumentStore;
 pub use crate::event::{EventStore, SearchStore};
 pub use crate::feedback::{FeedbackStore, RatingStore};
 pub use crate::lesson::LessonStore;
@@ -34,7 +35,7 @@ pub use change::{
     Change, ChangePart, ClaimChange, CommitResult, Fork, IdemKey, KeyNote, NewSession, Notice, PartResult,
     PartTarget, Refusal, Replay, Update, Write,
 };
-pub use guard::{AppendRule, Fence, Guard};
+pub use guard::{AppendRule, DocumentGuard, Fence, Guard, GuardRows};
 pub use private_budget::PrivateLimits;
 pub use query::{
     AuditLine, DueApproval, DueSession, FailureQuery, FeedbackDue, FeedbackQuery, MemoryQuery,

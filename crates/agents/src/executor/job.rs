@@ -37,6 +37,7 @@ use crate::heartbeat::{Beat, ClaimEnd, Heartbeat};
 use crate::limits;
 use crate::model::{Message, Model, ModelReply, StopReason, ToolSpec};
 use crate::steps::calls::{CallAnswer, CallRunner};
+use crate::steps::document_tool;
 use crate::steps::replay::{self, LogReplay, OpenCall};
 use crate::steps::reply_events::{reply_events, within};
 use crate::steps::{self, ClaimContext};
@@ -264,7 +265,9 @@ impl Job {
             |error: super::kit::Unfit| RunHalt::Settle(fail("agent_unfit", &error.to_string(), false, None));
         let model = self.kit.model(&model_name).map_err(unfit)?;
         let definitions = agent.map_or(&[][..], |agent| &agent.tools[..]);
-        let tools = self.kit.toolbox(&self.claim.actor.tenant, definitions).await.map_err(unfit)?;
+        let (engine, session) = (&self.claim.engine, &self.claimed.session);
+        let mut tools = self.kit.toolbox_of(engine, session, definitions).await.map_err(unfit)?;
+        document_tool::offer(&mut tools, definitions, &self.claim).map_err(|bad| unfit(bad.into()))?;
         let mut specs = tools.specs();
         specs.extend(definitions.iter().filter_map(|tool| match tool {
             Definition::Builtin(tool) => builtin(&tool.name),

@@ -6,6 +6,7 @@
 //! the steps are for and how they end: that belongs to the executor and to conversations.
 
 pub(crate) mod calls;
+pub(crate) mod document_tool;
 pub(crate) mod replay;
 pub(crate) mod reply_events;
 

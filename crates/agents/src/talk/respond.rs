@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use sederunt_core::activity::injection;
-use sederunt_core::definitions::agent::Tool as Definition;
+use sederunt_core::definitions::agent::{PATCH_DOCUMENT, Tool as Definition};
 use sederunt_core::definitions::task::RunLimits;
 use sederunt_core::event::Event;
 use sederunt_core::lesson::shown;

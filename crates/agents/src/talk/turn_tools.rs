@@ -20,7 +20,7 @@ use crate::model::{Message, ModelReply, ToolCall, Usage};
 use crate::steps::calls::{CallAnswer, CallOutcome, CallRunner, is_about};
 use crate::steps::replay::{self, OpenCall};
 use crate::steps::reply_events::reply_events;
-use crate::steps::{ClaimContext, StepHalt, event, worker};
+use crate::steps::{ClaimContext, StepHalt, document_tool, event, worker};
 use crate::tool::Toolbox;
 
 /// The tools of one turn, and the claim under which they are called.
@@ -48,6 +48,7 @@ impl<'a> TurnTools<'a> {
             turn: Some(begun.turn),
             in_flight: Mutex::default(),
         };
+        document_tool::offer(&mut toolbox, tools, &claim).map_err(Error::unavailable)?;
         Ok(Self { toolbox, claim, listener })
     }
 

@@ -7,6 +7,7 @@ pub mod activity_block;
 pub mod approval;
 pub mod crisis;
 pub mod definitions;
+pub mod document;
 pub mod error;
 pub mod event;
 pub mod feedback;

@@ -4,6 +4,7 @@ mod audit;
 mod bundle;
 mod claims;
 mod config;
+mod documents;
 pub mod feedback;
 mod human;
 mod inbox;
@@ -147,6 +148,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Views(command) => library::views(&context, command).await,
         Command::Tools(command) => tools::run(&context, command).await,
         Command::Responses(command) => responses::run(&context, command).await,
+        Command::Documents(command) => documents::run(&context, command).await,
         Command::Bundle(command) => bundle::run(&context, command).await,
         Command::Inbox(wish) => inbox::run(&context, wish).await,
         Command::Approve(wish) => inbox::approve(&context, wish).await,

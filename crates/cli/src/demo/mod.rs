@@ -5,6 +5,7 @@
 //! and it touches nothing else. It is a caller like any other: public calls of the engine, one claim at a time.
 
 mod demo_text;
+mod documents;
 mod fill;
 mod responses;
 mod stories;
@@ -67,6 +68,8 @@ async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
         fill::fill(engine, me).await?;
         tasks::define_and_start(engine, me).await?;
         responses::collect(engine, me).await?;
+        documents::edit(engine, me).await?;
+        tools::run_one(engine, me, tasks::PLAN).await?;
         return Ok(true);
     }
     Ok(!engine.sessions(me, ours).await?.items.is_empty())

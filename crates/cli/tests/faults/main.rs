@@ -17,6 +17,7 @@ mod tool_sessions;
 mod bridges;
 mod claims;
 mod disk_full;
+mod documents;
 mod executor;
 mod fencing;
 mod first_start;

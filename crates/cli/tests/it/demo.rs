@@ -24,6 +24,12 @@ fn a_demo_fills_an_empty_store_and_keeps_it_moving() {
     assert!(moving);
     // The server's own workers have run the demo's tasks up to where a person is needed.
     until("two questions to people", || world.json(&["inbox"])["items"].get(1).cloned());
+    let list = world.json(&["documents", "show", "demo:picnic", "scratch/list"]);
+    assert_eq!(list["value"]["bring"], serde_json::json!(["bread", "cheese", "plums"]));
+    until("the demo's tool has run", || {
+        let history = world.json(&["tools", "history", "demo-plan", "--status", "completed"]);
+        history["items"].get(0).cloned()
+    });
     assert_eq!(server.stop("-TERM"), 0);
 }
 

@@ -162,6 +162,26 @@ fn responses_are_collected_and_promoted_as_the_guide_says() {
 }
 
 #[test]
+fn one_document_is_edited_together_as_the_guide_says() {
+    let world = World::new();
+    let server = world.serve(&[]);
+    let guide = commands("shared-document.md").replace("http://localhost:7070", &server.url);
+    assert!(guide.contains("/patch") && guide.contains("documents apply"), "{guide}");
+    let ran = run(&world, &guide);
+    for part in [
+        r#""rebased":true"#, r#""code":"stale_base""#, r#""conflicts":["/to"]"#, r#""to":"Iona""#,
+        r#""from": "Oban""#, r#""days": 4"#,
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+    let last = ran.stdout.trim().lines().last().unwrap_or_default();
+    let entity: serde_json::Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{}", ran.stdout));
+    assert_eq!(entity["fields"], serde_json::json!({"name": "Acme", "size": 12}));
+    let all = world.json(&["documents", "ls", "trip"]);
+    assert_eq!(all["documents"].as_array().map(Vec::len), Some(2), "{all}");
+}
+
+#[test]
 fn a_thumb_down_by_hand_comes_back_as_the_guide_says() {
     let world = World::new();
     let server = world.serve(&[]);

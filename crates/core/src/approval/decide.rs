@@ -8,7 +8,7 @@ use super::safety_gate::{GateVerdict, check_choices, evaluate_safety_gate};
 use super::{Approval, ApprovalBody, ApprovalKind, ApprovalState, call_id, digest, split_schema, with_args};
 use crate::access::{Actor, Role};
 use crate::definitions::task::OnExpiry;
-use crate::definitions::{Entity, StoredDefinition};
+use crate::document::apply::DefinedRow;
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent, payload};
 use crate::ids::{IdSource, SessionId, UserId, check_text};
@@ -142,12 +142,12 @@ pub struct DecisionEffects {
 }
 
 /// Decides on an approval of this session, as the session is now. A decision after the deadline is refused, even if
-/// the sweeper has not expired the approval yet. `entity` is the one that a promotion names, as it is now.
+/// the sweeper has not expired the approval yet. `row` is the one that a promotion names, as it is now.
 pub fn decide(
     actor: &Actor,
     session: &Session,
     approval: &Approval,
-    entity: Option<&StoredDefinition<Entity>>,
+    row: Option<&DefinedRow>,
     wish: &DecisionRequest,
     now: Timestamp,
     ids: &dyn IdSource,
@@ -191,7 +191,7 @@ pub fn decide(
             deny_output(&DenialTerms::of(actor, wish), session, approval, now, ids)
         }
         (ApprovalKind::Promotion, Decision::Approve) => {
-            promotion::approve(actor, session, approval, staged, entity, wish)
+            promotion::approve(actor, session, approval, staged, row, wish)
         }
         (ApprovalKind::Promotion, Decision::Deny) => {
             refuse_edits(wish)?;

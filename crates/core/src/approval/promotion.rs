@@ -45,6 +45,17 @@ pub struct PromotionTarget {
     /// The answers that are judged and not written.
     #[serde(default = "Json::empty_object")]
     pub unwritten: Json,
+    /// The document that the fields come from, if they come from no response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<PromotedDocument>,
+}
+
+/// A document whose fields are to be written to its entity or view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromotedDocument {
+    /// `entity` or `view`.
+    pub kind: String,
+    pub id: String,
 }
 
 impl PromotionTarget {
@@ -177,7 +188,33 @@ pub fn stage(request: &PromotionRequest<'_>, now: Timestamp, ids: &dyn IdSource)
             input_schema: None,
             promotion: Some(target),
         },
-    })))
+    }
+}
+
+/// Asks an owner whether fields of a document may be written to its row.
+pub fn stage_document(
+    session: &SessionId,
+    row: &DefinedRow,
+    changed: &[(String, Json)],
+    document: PromotedDocument,
+    now: Timestamp,
+    id: &str,
+) -> Result<Approval> {
+    let staged = Json::object(changed.iter().map(|(key, value)| (key.as_str(), value)));
+    let before = row.fields()?.fields();
+    let base = before.iter().filter(|(key, _)| changed.iter().any(|(name, _)| name == key));
+    let target = PromotionTarget {
+        entity_id: row.id().to_owned(),
+        entity_type: row.type_slug().to_owned(),
+        is_new: false,
+        version: row.version(),
+        base: Json::object(base.map(|(key, value)| (key.as_str(), value))),
+        criteria: Vec::new(),
+        unwritten: Json::empty_object(),
+        document: Some(document),
+    };
+    let verdict = GateVerdict::default();
+    Ok(staged_approval(session, id.into(), None, staged, verdict, target, now))
 }
 
 /// The approval that asks again for a response that was submitted: for the first time, or after a denial or an expiry.

@@ -149,7 +149,9 @@ pub(super) fn post() -> String {
 pub const CONCURRENCY: &str = "concurrency";
 
 /// Tools that need no outside server.
-pub const BUILTINS: [&str; 2] = ["request_input", "request_feedback"];
+pub const BUILTINS: [&str; 3] = ["request_input", "request_feedback", PATCH_DOCUMENT];
+/// The tool by which an agent patches a document of its session; the others ask people.
+pub const PATCH_DOCUMENT: &str = "patch_document";
 
 impl Definition for Agent {
     const KIND: DefinitionKind = DefinitionKind::Agent;
@@ -311,24 +313,7 @@ fn check_tool(tool: &Tool) -> Result<()> {
                 }
                 crate::json_schema::check("tools.schema", schema)?;
             }
-            if !(url.starts_with("https://") || url.starts_with("http://")) || url.len() > 2_000 {
-                return Err(Error::invalid("tools.url", "must be an http or https address"));
-            }
-            if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&method.as_str()) {
-                return Err(Error::invalid("tools.method", "must be GET, POST, PUT, PATCH or DELETE"));
-            }
-            for (name, value) in headers {
-                let fits = !name.is_empty()
-                    && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-                    && value.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
-                if !fits {
-                    return Err(Error::invalid(
-                        "tools.headers",
-                        "holds a name or value that no request can carry",
-                    ));
-                }
-            }
-            Ok(())
+            check_request("tools", url, method, headers)
         }
         Tool::Mcp(McpTools { server, allow, requires_confirmation }) => {
             check_name("tools.server", server)?;
@@ -344,8 +329,33 @@ fn check_tool(tool: &Tool) -> Result<()> {
     }
 }
 
-/// A name that every model provider takes.
-fn check_tool_name(name: &str) -> Result<()> {
+/// Refuses a request that could not be sent; the refusal names the place.
+pub(super) fn check_request(
+    place: &str,
+    url: &str,
+    method: &str,
+    headers: &BTreeMap<String, String>,
+) -> Result<()> {
+    let refused = |field: &str, rule: &str| Err(Error::invalid(format!("{place}.{field}"), rule));
+    if !(url.starts_with("https://") || url.starts_with("http://")) || url.len() > 2_000 {
+        return refused("url", "must be an http or https address");
+    }
+    if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&method) {
+        return refused("method", "must be GET, POST, PUT, PATCH or DELETE");
+    }
+    for (name, value) in headers {
+        let fits = !name.is_empty()
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && value.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
+        if !fits {
+            return refused("headers", "holds a name or value that no request can carry");
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a name that some model provider does not take.
+pub(super) fn check_tool_name(field: &'static str, name: &str) -> Result<()> {
     let fits = (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if fits { Ok(()) } else { Err(Error::invalid(field, "must be 1 to 64 letters, digits, `_` or `-`")) }

@@ -121,6 +121,22 @@ pub struct DocTitle {
 }
 
 impl DocTitle {
+    /// What a document's body says.
+    pub fn of(kind: DefinitionKind, id: &str, body: &str) -> Self {
+        #[derive(Default, Deserialize)]
+        struct TitleFields<'a> {
+            #[serde(borrow, default)]
+            title: Option<Cow<'a, str>>,
+            #[serde(borrow, default)]
+            name: Option<Cow<'a, str>>,
+            #[serde(borrow, default)]
+            type_slug: Option<Cow<'a, str>>,
+        }
+        let TitleFields { title, name, type_slug } = serde_json::from_str(body).unwrap_or_default();
+        let title = if kind == DefinitionKind::Task { name } else { title };
+        Self { kind, id: id.into(), title: title.map(Into::into), type_slug: type_slug.map(Into::into) }
+    }
+
     pub fn is_of(&self, kind: DefinitionKind, id: &str) -> bool {
         self.kind == kind && *self.id == *id
     }

@@ -8,7 +8,9 @@ use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Role};
 use crate::approval::decide::{self as decisions, DecisionOutcome, DecisionRequest, check_may_decide};
 use crate::approval::{Approval, ApprovalKind, ApprovalQuery, ApprovalState, AssigneeFilter};
-use crate::definitions::{DefinitionKind, Entity, StoredDefinition, Task};
+use crate::definitions::{DefinitionKind, StoredDefinition, Task};
+use crate::document::DocumentKind;
+use crate::document::apply::DefinedRow;
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
 use crate::json::Json;
@@ -226,15 +228,40 @@ impl Engine {
         Ok(pending.into_iter().find(|approval| approval.kind == ApprovalKind::Promotion))
     }
 
-    /// The entity that a promotion names, as it is now. `None` for what is no promotion, and where there is none yet.
-    async fn promoted_entity(
+    /// The row that a promotion names, as it is now. `None` for what is no promotion, and where there is none yet.
+    async fn promoted_row(&self, actor: &Actor, approval: &Approval) -> Result<Option<DefinedRow>> {
+        let Some(target) = &approval.body.promotion else { return Ok(None) };
+        let is_view = target.document.as_ref().is_some_and(|one| one.kind == DocumentKind::View.as_str());
+        let kind = if is_view { DefinitionKind::View } else { DefinitionKind::Entity };
+        self.current_row(&actor.tenant, kind, &target.entity_id).await
+    }
+
+    /// The record by which the document of a promotion sees what the decision writes.
+    async fn seen_after(
         &self,
         session: &Session,
         approval: &Approval,
-    ) -> Result<Option<StoredDefinition<Entity>>> {
-        let Some(target) = &approval.body.promotion else { return Ok(None) };
-        let found = self.tenant.doc(&actor.tenant, DefinitionKind::Entity, &target.entity_id).await?;
-        found.map(|doc| StoredDefinition::of(&doc)).transpose()
+        settled: &decisions::DecisionEffects,
+    ) -> Result<Option<Record>> {
+        let target = approval.body.promotion.as_ref();
+        let Some((target, about)) = target.and_then(|target| Some((target, target.document.as_ref()?)))
+        else {
+            return Ok(None);
+        };
+        let Record::CloseApproval { state: ApprovalState::Approved, body: Some(body), .. } = &settled.record
+        else {
+            return Ok(None);
+        };
+        let written = settled.step.records.iter().find_map(|record| match record {
+            Record::PutDoc { doc, expects } if *doc.id == *target.entity_id => {
+                Some((doc, next_version(*expects)))
+            }
+            _ => None,
+        });
+        let Some((doc, version)) = written else { return Ok(None) };
+        let values = body.edited.as_ref().or(body.staged.as_ref()).map(Json::fields).unwrap_or_default();
+        let names: Vec<String> = values.into_iter().map(|(name, _)| name).collect();
+        self.seen_by_document(session, about, &DefinedRow::of(doc)?, version, &names).await
     }
 
     /// An approval and the session that asks. A decision may be committed between the two reads: a session that no

@@ -9,7 +9,7 @@ use crate::access::{self, Actor, Role, Verb};
 use crate::definitions::bundle::NamedDefinition;
 use crate::definitions::{
     self, Agent, Bundle, CriteriaSet, Definition, DefinitionDoc, DefinitionKind, DocQuery, Entity, ModelUse,
-    StoredDefinition, Task, UsedModel, View, check_configures, patched, reader, shows,
+    StoredDefinition, Task, ToolDefinition, UsedModel, View, check_configures, patched, reader, shows,
 };
 use crate::error::{Error, Result};
 use crate::ids::check_name;
@@ -83,10 +83,16 @@ impl Engine {
 
     /// One definition, by its id or slug.
     pub async fn definition<T: Definition>(&self, actor: &Actor, name: &str) -> Result<StoredDefinition<T>> {
-        StoredDefinition::of(&self.document(actor, T::KIND, name).await?)
+        StoredDefinition::of(&self.readable_definition(actor, T::KIND, name).await?)
     }
 
-    async fn document(&self, actor: &Actor, kind: DefinitionKind, name: &str) -> Result<DefinitionDoc> {
+    /// A definition that the caller may read, as it is stored.
+    pub(super) async fn readable_definition(
+        &self,
+        actor: &Actor,
+        kind: DefinitionKind,
+        name: &str,
+    ) -> Result<DefinitionDoc> {
         let reader = reader(actor, kind)?;
         let doc = self.tenant.doc(&actor.tenant, kind, name).await?.ok_or(Error::NotFound)?;
         if shows(&doc, reader.as_ref()) { Ok(doc) } else { Err(Error::NotFound) }
@@ -119,7 +125,7 @@ impl Engine {
         let done = self
             .decide_and_commit(|| {
                 Box::pin(async {
-                    let doc = self.document(actor, T::KIND, name).await?;
+                    let doc = self.readable_definition(actor, T::KIND, name).await?;
                     let mut defined: StoredDefinition<T> = StoredDefinition::of(&doc)?;
                     let before = doc;
                     let was = defined.value.clone();

@@ -9,6 +9,7 @@ use super::sessions::check_limit;
 use super::work::without_a_claim;
 use crate::access::{Actor, ReadExtent, Role, Verb};
 use crate::activity::bridge;
+use crate::document::PATCH;
 use crate::error::{Error, Result};
 use crate::event::{
     AppendOutcome, Event, EventPage, EventQuery, EventType, Kinds, NewEvent, Writer, payload,
@@ -16,7 +17,7 @@ use crate::event::{
 use crate::ids::{SessionId, check_name};
 use crate::json::Json;
 use crate::limits;
-use crate::store::{AppendRule, Change, ChangePart, Guard, IdemKey, PartTarget, Write};
+use crate::store::{AppendRule, Change, ChangePart, CommitResult, Guard, IdemKey, PartTarget, Write};
 
 /// Events that a caller wants to append.
 #[derive(Clone, Debug, Default)]
@@ -92,6 +93,9 @@ impl Engine {
                 done => done,
             };
         }
+        if wish.events.iter().any(|draft| draft.kind == PATCH) {
+            return self.append_with_patches(actor, id, wish, key).await;
+        }
         let events = check_batch(actor, wish.events)?;
         self.check_byte_quota(actor).await?;
         let kinds = Kinds::of(events.iter().map(|event| &event.kind));
@@ -105,13 +109,24 @@ impl Engine {
             Err(error) if wish.epoch.is_some() => return Err(without_a_claim(actor, error)),
             done => done?,
         };
+        self.appended(actor, id, done, wish.epoch.is_some()).await
+    }
+
+    /// The events of an append, or those of the first one with its key.
+    pub(super) async fn appended(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        done: CommitResult,
+        has_claim: bool,
+    ) -> Result<AppendResult> {
         if let Some(replay) = &done.replay {
             let session = self.session_after(actor, id, &done).await?;
             let events = self.events_at(actor, id, &replay.sequences).await?;
             return Ok(AppendResult {
                 last_sequence: replay.sequences.iter().copied().max().unwrap_or(session.head.last_sequence),
                 events,
-                stop_requested: wish.epoch.is_some() && session.head.stop_requested,
+                stop_requested: has_claim && session.head.stop_requested,
                 dropped: None,
             });
         }
@@ -128,7 +143,7 @@ impl Engine {
         Ok(AppendResult {
             events,
             last_sequence: part.head.last_sequence,
-            stop_requested: wish.epoch.is_some() && part.head.stop_requested,
+            stop_requested: has_claim && part.head.stop_requested,
             dropped: None,
         })
     }

@@ -11,6 +11,10 @@ mod consequences;
 mod credential;
 mod crises;
 mod definitions;
+mod document_apply;
+mod document_desk;
+mod document_patches;
+mod documents;
 mod feedback;
 mod lessons;
 mod log;
@@ -46,6 +50,9 @@ pub use activity_block::RecentActivity;
 pub use credential::{Credential, TokenClaims};
 pub use crises::CrisisHold;
 pub use definitions::BUILT_IN_AGENTS;
+pub use document_apply::AppliedDocument;
+pub use document_patches::{PatchRequest, PatchedDocument};
+pub use documents::DocumentValue;
 pub use feedback::{CaptureOutcome, FeedbackEnding, FeedbackOpening};
 pub use lessons::{LessonPatch, LessonSearch};
 pub use log::{Append, AppendResult, DraftEvent};
@@ -127,6 +134,8 @@ pub struct Engine {
     incognito: Option<Arc<IncognitoRouter>>,
     untaught: Arc<lessons::LessonlessTenants>,
     quotas: Arc<quotas::QuotaBook>,
+    /// The documents that this node keeps parsed.
+    documents: Arc<document_desk::DocumentDesk>,
     /// The hosts to which the operator's tool secrets may be sent.
     secret_hosts: Arc<OnceLock<SecretHosts>>,
     /// What the operator's configuration says of models.
@@ -146,6 +155,7 @@ impl Engine {
             incognito: None,
             untaught: Arc::default(),
             quotas: Arc::default(),
+            documents: Arc::default(),
             secret_hosts: Arc::default(),
             models: Arc::default(),
         }
@@ -321,7 +331,9 @@ impl Engine {
         if !made.is_empty() {
             self.check_session_quota(&change.tenant, &made).await?;
         }
+        self.check_strangers(&change).await?;
         let tenant = change.tenant.clone();
+        let losses = decide::losses(&change);
         let done = self.sessions.commit(change).await?;
         if done.replay.is_none() {
             self.count_use(&tenant, &made, freed, &done);

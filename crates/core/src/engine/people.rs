@@ -5,11 +5,12 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::sessions::{audit_name, check_limit};
-use super::{Engine, PurgeCounts};
+use super::{Engine, PurgeCounts, step_part};
 use crate::access::{self, ActingUser, Actor, Role, ShareAccess, Verb};
 use crate::activity::bridge;
 use crate::definitions::DefinitionKind;
-use crate::error::{Error, Result};
+use crate::document;
+use crate::error::{Conflict, Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text};
 use crate::limits;
 use crate::memory::{Memory, Owner, profile_id, reconcile};
@@ -18,8 +19,9 @@ use crate::people::{
     Tenant, User, check_platform,
 };
 use crate::session::SourceKind;
+use crate::session::decide::SessionStep;
 use crate::session::query::Page;
-use crate::store::{AuditLine, Change, IdemKey, KeyNote, Record};
+use crate::store::{AuditLine, Change, ChangePart, IdemKey, KeyNote, Record, Update};
 
 /// A key to be made.
 #[derive(Clone, Debug, Default)]
@@ -301,6 +303,9 @@ impl Engine {
     ) -> Result<NewShare> {
         let session = self.load(actor, Verb::Share, id).await?;
         bridge::check_none(&session, "shared")?;
+        if self.has_row_document(&actor.tenant, id).await? {
+            return Err(Conflict::HasRowDocuments.into());
+        }
         check_share_life(expires_in)?;
         let now = self.tenant.now().await?;
         let drawn = self.ids.ordered();
@@ -317,7 +322,10 @@ impl Engine {
             revoked_at: None,
             tenant_suspended: false,
         };
-        self.keep_share(actor, share, "share.create", drawn, key).await
+        // The row's version keeps out a document of an entity or a view that is opened at the same time.
+        let may_have_documents = document::check_session(&session).is_ok();
+        let part = may_have_documents.then(|| step_part(&session, SessionStep::of(Update::default())));
+        self.keep_share(actor, share, part, "share.create", drawn, key).await
     }
 
     /// Stores a new share link with its audit line. A repeat with the same key gets the first link, without its
@@ -326,16 +334,18 @@ impl Engine {
         &self,
         actor: &Actor,
         share: Share,
+        part: Option<ChangePart>,
         action: &'static str,
         drawn: Uuid,
         key: Option<IdemKey>,
     ) -> Result<NewShare> {
         let token = self.ids.secret();
         let hash = SecretHash::of(&token);
-        let change = Change::new(actor.tenant.clone())
+        let mut change = Change::new(actor.tenant.clone())
             .record(Record::AddShare { share: share.clone(), hash })
             .audited(audit(actor, action, &share.id))
             .keyed(key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key }));
+        change.parts.extend(part);
         let done = self.commit(change).await?;
         match done.replay {
             None => Ok(NewShare { share, token: Some(token) }),

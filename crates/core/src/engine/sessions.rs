@@ -17,8 +17,8 @@ use crate::session::query::{ListCursor, Page, SessionQuery, TypeFilter, Visibili
 use crate::session::status::Authority;
 use crate::session::{MemoryMode, Session, SessionState, Status};
 use crate::store::{
-    Change, ChangePart, Guard, IdemKey, KeyNote, NewSession, PartTarget, SearchHit, SearchQuery, Update,
-    Write,
+    Change, ChangePart, Guard, IdemKey, KeyNote, NewSession, PartTarget, Record, SearchHit, SearchQuery,
+    Update, Write,
 };
 use crate::talk::Talk;
 use crate::talk::pause::{self, AbandonReason};
@@ -343,7 +343,9 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Session> {
         let session = self.load(actor, Verb::Share, id).await?;
-        self.create(actor, decide::fork(actor, &session, at_sequence, &*self.ids)?, key).await
+        let fork = decide::fork(actor, &session, at_sequence, &*self.ids)?;
+        let documents = self.forked_documents(&session, &fork.id, at_sequence).await?;
+        self.create(actor, fork, documents, key).await
     }
 
     /// Removes a session with its log.
@@ -426,10 +428,18 @@ impl Engine {
         }
     }
 
-    async fn create(&self, actor: &Actor, new: NewSession, key: Option<IdemKey>) -> Result<Session> {
+    async fn create(
+        &self,
+        actor: &Actor,
+        new: NewSession,
+        records: Vec<Record>,
+        key: Option<IdemKey>,
+    ) -> Result<Session> {
         let drawn = Uuid::parse_str(new.id.as_str()).map_err(Error::internal)?;
         let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
-        let done = self.commit(creation(actor, new, key)?).await?;
+        let mut change = creation(actor, new, key)?;
+        change.records = records;
+        let done = self.commit(change).await?;
         let id = done.replay.as_ref().and_then(|replay| replay.note).map_or(drawn, |note| note.0);
         self.session_after(actor, &SessionId::stored(id.to_string()), &done).await
     }

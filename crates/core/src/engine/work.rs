@@ -194,6 +194,12 @@ impl Engine {
     ) -> Result<()> {
         let (session, epoch) = (&claimed.session, claimed.epoch);
         let events = check_batch(actor, words)?;
+        if events.iter().any(|event| event.kind.is_patch()) {
+            return Err(Error::invalid(
+                "type",
+                "a run patches documents before it ends, not in its last words",
+            ));
+        }
         let kinds = Kinds::of(events.iter().map(|event| &event.kind));
         let rule = AppendRule { actor: actor.clone(), kinds, epoch: Some(epoch) };
         let words = LastEvents { events, rule, seen: session.clone() };

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::document::PATCH;
 use crate::error::{Error, Result};
 use crate::limits;
 
@@ -92,6 +93,11 @@ impl EventType {
         self.as_str().starts_with("session.")
     }
 
+    /// Whether it patches a document.
+    pub fn is_patch(&self) -> bool {
+        self.as_str() == PATCH
+    }
+
     pub fn is_message(&self) -> bool {
         MESSAGE_TYPES.contains(&self.as_str())
     }
@@ -139,6 +145,8 @@ pub struct Kinds {
     pub tool: Option<&'static str>,
     /// At least one event is of a type that a closed session refuses.
     pub open_only: bool,
+    /// At least one event patches a document.
+    pub patch: bool,
 }
 
 impl Kinds {
@@ -164,6 +172,7 @@ impl Kinds {
             }
             kinds.beside_bridge |= kind.writer() != Writer::BridgeHolder;
             kinds.open_only |= kind.writer() != Writer::AnyoneEvenAfterTheEnd;
+            kinds.patch |= kind.is_patch();
         }
         kinds
     }

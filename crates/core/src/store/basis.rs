@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{Change, PartTarget, Record, Refusal};
 use crate::approval;
 use crate::definitions::{self, DefinitionKind};
+use crate::document::SharedDocument;
 use crate::error::{Conflict, Error};
 use crate::ids::{CredentialId, SessionId, UserId};
 use crate::people::Identity;
@@ -26,6 +27,8 @@ pub enum RowKey<'r> {
         view_id: &'r str,
         respondent_name: &'r str,
     },
+    /// A document of a session.
+    SharedDocument(&'r SessionId, Cow<'r, str>),
     ApiKey(&'r CredentialId),
     Share(&'r str),
     User(&'r UserId),
@@ -144,6 +147,8 @@ impl Record {
             // The last word stands, or what is not there is no error.
             Self::DropDoc { .. }
             | Self::SetResponse { .. }
+            | Self::SnapshotDocument(_)
+            | Self::SetDocumentOrigin { .. }
             | Self::PutMemory(_)
             | Self::DropMemory { .. }
             | Self::DropMemories { .. }
@@ -199,6 +204,8 @@ impl Record {
             // Nothing that another record rests on.
             Self::AddResponse(_)
             | Self::SetResponse { .. }
+            | Self::SnapshotDocument(_)
+            | Self::SetDocumentOrigin { .. }
             | Self::PutMemory(_)
             | Self::DropMemory { .. }
             | Self::DropMemories { .. }
@@ -216,6 +223,10 @@ impl Record {
 
 fn standing(row: &ResponseRow) -> RowKey<'_> {
     RowKey::StandingResponse { view_id: &row.view_id, respondent_name: &row.respondent_name }
+}
+
+fn shared_document(document: &SharedDocument) -> RowKey<'_> {
+    RowKey::SharedDocument(&document.session, Cow::Owned(document.key.joined()))
 }
 
 /// Rows as the records of a change have left them so far.

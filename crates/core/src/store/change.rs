@@ -69,10 +69,25 @@ impl Change {
 
     /// A record as it is kept, now that this was done.
     pub fn landed<'r>(&self, record: &'r Record, done: &[PartResult], now: Timestamp) -> Cow<'r, Record> {
-        let Record::AddFeedback(event) = record else { return Cow::Borrowed(record) };
-        let mut event = event.clone();
-        event.land(self, done, now);
-        Cow::Owned(Record::AddFeedback(event))
+        let appended = || done.iter().flat_map(|part| &part.appended);
+        match record {
+            Record::AddFeedback(event) => {
+                let mut event = event.clone();
+                event.land(self, done, now);
+                Cow::Owned(Record::AddFeedback(event))
+            }
+            Record::OpenDocument(document) => {
+                let mut document = document.clone();
+                document.land(appended());
+                Cow::Owned(Record::OpenDocument(document))
+            }
+            Record::SnapshotDocument(document) => {
+                let mut document = document.clone();
+                document.land(appended());
+                Cow::Owned(Record::SnapshotDocument(document))
+            }
+            other => Cow::Borrowed(other),
+        }
     }
 
     /// Whether this is one plain append, which stores may batch with others.

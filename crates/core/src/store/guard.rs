@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::Refusal;
 use crate::Actor;
 use crate::access::{Role, within_prefix};
 use crate::activity::bridge::is_overdue;
+use crate::document::{self, DocumentKey};
 use crate::error::{Conflict, Error, Result};
 use crate::event::Kinds;
 use crate::ids::{CredentialId, Incarnation, SessionId, UserId};
-use crate::session::{Head, Session, Status};
+use crate::session::{Head, Session, SessionType, Status};
 use crate::time::Timestamp;
 
 /// The conditions under which a part was decided. `None` and `false` ask nothing.
@@ -25,6 +28,10 @@ pub struct Guard {
     pub fence: Option<Fence>,
     /// Who appends what.
     pub append: Option<AppendRule>,
+    /// The further writers of a change that gathers the patches of several callers.
+    pub also: Vec<AppendRule>,
+    /// The documents that the change patches.
+    pub documents: SmallVec<[DocumentGuard; 1]>,
     /// The lease must have lapsed: a heartbeat that came in between saves the claim.
     pub lapsed: bool,
     /// The deadline must have passed.
@@ -35,6 +42,23 @@ pub struct Guard {
 pub struct Fence {
     pub credential: CredentialId,
     pub epoch: u64,
+}
+
+/// A document, and the newest patch of it that the change was judged on. If there is a newer one, the change is judged
+/// again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentGuard {
+    pub key: DocumentKey,
+    pub newest: u64,
+}
+
+/// What a store has found for a guard beside the head.
+#[derive(Clone, Debug, Default)]
+pub struct GuardRows {
+    /// Those of [`Guard::asks_participants`] who take part in the session.
+    pub participants: SmallVec<[UserId; 1]>,
+    /// The newest patch of each document that the guard names, if the document is there.
+    pub documents: SmallVec<[(DocumentKey, u64); 1]>,
 }
 
 /// Who appends what, for the check that happens under the lock.
@@ -55,31 +79,38 @@ impl Guard {
         }
     }
 
-    /// The user whose participation the store must look up before [`Guard::check`]; `None` when
-    /// the head alone decides.
-    pub fn asks_participant<'a>(&'a self, head: &Head) -> Option<&'a UserId> {
-        let actor = &self.append.as_ref()?.actor;
-        match actor.role {
+    /// The users whose participation the store must look up before [`Guard::check`]: none when the head alone decides.
+    pub fn asks_participants<'a>(&'a self, head: &'a Head) -> impl Iterator<Item = &'a UserId> {
+        self.rules().filter_map(|rule| match rule.actor.role {
             Role::Member | Role::Guest => {
-                actor.user.as_ref().filter(|user| head.holder.as_ref() != Some(user))
+                rule.actor.user.as_ref().filter(|user| head.holder.as_ref() != Some(user))
             }
             Role::Owner | Role::Worker | Role::Channel | Role::Share => None,
-        }
+        })
     }
 
-    /// Judges a head. `participates` answers what [`Guard::asks_participant`] asked.
+    /// Everybody who appends.
+    pub fn rules(&self) -> impl Iterator<Item = &AppendRule> {
+        self.append.iter().chain(&self.also)
+    }
+
+    /// Judges a head. `rows` holds what the store has found for this guard.
     pub fn check(
         &self,
         id: &SessionId,
         head: &Head,
-        participates: bool,
+        rows: &GuardRows,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         if self.incarnation.is_some_and(|seen| seen != head.incarnation) {
             return Err(Refusal::Stale);
         }
-        if let Some(rule) = &self.append {
+        for rule in self.rules() {
+            let participates = rule.actor.user.as_ref().is_some_and(|user| rows.participants.contains(user));
             rule.check(id, head, participates, now)?;
+        }
+        if self.documents.is_empty() && self.rules().any(|rule| rule.kinds.patch) {
+            return Err(Error::internal("a patch that nobody has judged").into());
         }
         if let Some(fence) = &self.fence
             && !head.holds(&fence.credential, fence.epoch, now)
@@ -91,6 +122,12 @@ impl Guard {
         }
         if self.version.is_some_and(|seen| seen != head.version) {
             return Err(Refusal::Stale);
+        }
+        for document in &self.documents {
+            let found = rows.documents.iter().find(|(key, _)| *key == document.key);
+            if found.is_none_or(|(_, newest)| *newest != document.newest) {
+                return Err(Refusal::Stale);
+            }
         }
         if self.lapsed && head.claim.as_ref().is_none_or(|claim| claim.lease_until > now) {
             return Err(Refusal::Stale);
@@ -128,6 +165,9 @@ impl AppendRule {
         }
         if let Some(kind) = self.kinds.engine {
             return Err(Error::denied(format!("`{kind}` is written by Sederunt alone")).into());
+        }
+        if self.kinds.patch {
+            document::check_head(head)?;
         }
         if head.is_bridge {
             return self.check_bridge(head, now);

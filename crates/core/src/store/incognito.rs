@@ -26,6 +26,7 @@ use super::{
 };
 use crate::access::ActingUser;
 use crate::approval::Approval;
+use crate::document::{DocumentKey, DocumentSummary, PatchRange, StoredDocument, StoredPatch};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventPage, EventQuery};
 use crate::feedback::{Rating, RatingCounts};
@@ -376,6 +377,36 @@ impl ResponseStore for IncognitoRouter {
         query: ResponseQuery,
     ) -> StoreFuture<'a, Page<StoredResponse, i64>> {
         self.durable.responses(tenant, query)
+    }
+}
+
+impl DocumentStore for IncognitoRouter {
+    fn documents<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        session: &'a SessionId,
+    ) -> StoreFuture<'a, Vec<DocumentSummary>> {
+        self.of(tenant, session).documents(tenant, session)
+    }
+
+    fn document<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        session: &'a SessionId,
+        key: &'a DocumentKey,
+        seen: Option<u64>,
+    ) -> StoreFuture<'a, Option<StoredDocument>> {
+        self.of(tenant, session).document(tenant, session, key, seen)
+    }
+
+    fn document_patches<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        session: &'a SessionId,
+        key: &'a DocumentKey,
+        within: PatchRange,
+    ) -> StoreFuture<'a, Vec<StoredPatch>> {
+        self.of(tenant, session).document_patches(tenant, session, key, within)
     }
 }
 

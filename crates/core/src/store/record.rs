@@ -3,6 +3,7 @@
 use crate::access::{ActingUser, Role};
 use crate::approval::{self, Approval};
 use crate::definitions::{self, DefinitionDoc};
+use crate::document::{DocumentKey, DocumentOrigin, SharedDocument};
 use crate::feedback::Rating;
 use crate::feedback::capture::FeedbackEvent;
 use crate::feedback::session::FeedbackSession;
@@ -48,6 +49,18 @@ pub enum Record {
     SetResponse {
         session: SessionId,
         state: ResponseState,
+    },
+    /// A document that is opened; one of that name is `AlreadyExists`. Its session must exist, or be made by the same
+    /// change. [`super::Change::landed`] sets the sequences of the opening.
+    OpenDocument(Box<SharedDocument>),
+    /// Writes down the value of a document after the patches of the same change. The guard of its session's part keeps
+    /// it consistent.
+    SnapshotDocument(Box<SharedDocument>),
+    /// What a document has last seen of its row. One that is not there is no error.
+    SetDocumentOrigin {
+        session: SessionId,
+        key: DocumentKey,
+        origin: Box<DocumentOrigin>,
     },
     /// Writes a memory whole, new or not: the last word stands.
     PutMemory(Box<Memory>),
@@ -161,7 +174,12 @@ impl Record {
         match self {
             Self::AddApproval(approval) => Home::Session(&approval.session),
             Self::AddResponse(row) => Home::Session(&row.session),
-            Self::SetResponse { session, .. } => Home::Session(session),
+            Self::SetResponse { session, .. } | Self::SetDocumentOrigin { session, .. } => {
+                Home::Session(session)
+            }
+            Self::OpenDocument(document) | Self::SnapshotDocument(document) => {
+                Home::Session(&document.session)
+            }
             Self::AddShare { share, .. } => share.session.as_ref().map_or(Home::Tenant, Home::Session),
             Self::CloseApproval { id, .. } => Home::Approval(id),
             Self::PutMemory(memory) => Home::Owner(&memory.owner),
@@ -206,6 +224,9 @@ impl Record {
             | Self::CloseApproval { .. }
             | Self::AddResponse(_)
             | Self::SetResponse { .. }
+            | Self::OpenDocument(_)
+            | Self::SnapshotDocument(_)
+            | Self::SetDocumentOrigin { .. }
             | Self::AddFeedback(_)
             | Self::PutFeedbackSession { .. }
             | Self::PutLesson { .. }

@@ -73,6 +73,7 @@ impl RequestError {
                 Error::Conflict(_) => StatusCode::CONFLICT,
                 Error::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
                 Error::Invalid { .. }
+                | Error::ValuesInvalid { .. }
                 | Error::IdempotencyMismatch
                 | Error::OutputInvalid { .. }
                 | Error::HardBlocked { .. } => StatusCode::UNPROCESSABLE_ENTITY,
@@ -115,6 +116,7 @@ impl RequestError {
     fn field(&self) -> Option<&str> {
         match self {
             Self::Core(Error::Invalid { field, .. }) => Some(field),
+            Self::Core(Error::ValuesInvalid { field, .. }) => Some(field),
             Self::MediaType | Self::FormType => Some("content-type"),
             Self::Host => Some("host"),
             _ => None,
@@ -143,6 +145,10 @@ impl RequestError {
                     Some(json!({ "from": status.as_str(), "to": "promoted" }))
                 }
                 Conflict::StaleFields { fields } => Some(json!({ "fields": fields })),
+                Conflict::StaleRow { fields } => Some(json!({ "fields": fields })),
+                Conflict::StaleDocument { sequence, conflicts } => {
+                    Some(json!({ "sequence": sequence, "conflicts": conflicts }))
+                }
                 Conflict::StaleVersion { version } => Some(json!({ "version": version })),
                 Conflict::TypeMismatch { field } => Some(json!({ "field": field })),
                 Conflict::Fenced
@@ -169,7 +175,9 @@ impl RequestError {
                 Conflict::TaskNotActive { status } => Some(json!({ "status": status })),
                 Conflict::RetryLimit { limit } => Some(json!({ "limit": limit })),
             },
-            Self::Core(Error::OutputInvalid { complaints }) => Some(json!({ "complaints": complaints })),
+            Self::Core(Error::OutputInvalid { complaints } | Error::ValuesInvalid { complaints, .. }) => {
+                Some(json!({ "complaints": complaints }))
+            }
             Self::Core(Error::HardBlocked { dimension, option }) => {
                 Some(json!({ "dimension": dimension, "option": option }))
             }
@@ -304,6 +312,12 @@ mod tests {
             (Conflict::GroupSession.into(), 409, "group_session"),
             (Conflict::TypeMismatch { field: "session_type" }.into(), 409, "type_mismatch"),
             (Conflict::StaleBase.into(), 409, "stale_base"),
+            (Conflict::StaleDocument { sequence: 7, conflicts: vec!["/a".into()] }.into(), 409, "stale_base"),
+            (Conflict::StaleRow { fields: vec!["a".into()] }.into(), 409, "stale_base"),
+            (Conflict::NoDocuments.into(), 409, "type_mismatch"),
+            (Conflict::HasRowDocuments.into(), 409, "type_mismatch"),
+            (Conflict::OpenToStrangers { has: "a guest" }.into(), 409, "type_mismatch"),
+            (Conflict::NothingToApply.into(), 409, "type_mismatch"),
             (Conflict::StaleVersion { version: 3 }.into(), 409, "stale_base"),
             (Conflict::AlreadyExists.into(), 409, "already_exists"),
             (

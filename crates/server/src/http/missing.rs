@@ -7,8 +7,9 @@ use crate::metrics::NO_ROUTE;
 use sederunt_api::query::unescaped;
 
 /// The noun for each segment of a path.
-const NOUNS: [(&str, &str); 18] = [
+const NOUNS: [(&str, &str); 21] = [
     ("sessions", "session"),
+    ("documents/{kind}", "document"),
     ("feedback/sessions", "feedback session"),
     ("threads", "conversation"),
     ("tasks", "task"),
@@ -59,6 +60,11 @@ mod tests {
             ("/api/tenants/{id}/keys/{key_id}", "/api/tenants/t/keys/k", Some(("key", "k"))),
             ("/api/today/{bucket}", "/api/today/never", None),
             ("/api/sessions", "/api/sessions", None),
+            (
+                "/api/sessions/{id}/documents/{kind}/{doc}/patch",
+                "/api/sessions/s/documents/scratch/notes/patch",
+                Some(("document", "notes")),
+            ),
             ("/api/sessions/{id}", "/api/sessions/%zz", None),
         ];
         for (route, path, named) in table {

@@ -3,6 +3,7 @@
 use axum::RequestPartsExt;
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
+use sederunt_core::document::DocumentKey;
 use sederunt_core::ids::check_name;
 use sederunt_core::work::queue::Bucket;
 use sederunt_core::{CredentialId, Error, SessionId, TenantId, UserId};
@@ -32,6 +33,13 @@ named!(SessionId, UserId, TenantId, CredentialId);
 impl FromPath for (TenantId, CredentialId) {
     fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<Self> {
         Some((TenantId::parse(names.next()?).ok()?, CredentialId::parse(names.next()?).ok()?))
+    }
+}
+
+impl FromPath for (SessionId, DocumentKey) {
+    fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let session = SessionId::parse(names.next()?).ok()?;
+        Some((session, DocumentKey::parse(names.next()?, names.next()?).ok()?))
     }
 }
 

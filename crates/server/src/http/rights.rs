@@ -47,6 +47,10 @@ const fn patch(path: &'static str, need: Need) -> RouteRight {
     RouteRight { method: "PATCH", path, need, opens_to_shares: false }
 }
 
+const fn put(path: &'static str, need: Need) -> RouteRight {
+    RouteRight { method: "PUT", path, need, opens_to_shares: false }
+}
+
 const fn delete(path: &'static str, need: Need) -> RouteRight {
     RouteRight { method: "DELETE", path, need, opens_to_shares: false }
 }
@@ -58,6 +62,8 @@ impl RouteRight {
 }
 
 const PEOPLE: &[Role] = &[Role::Owner, Role::Member, Role::Guest];
+/// Roles of credentials other than share links.
+const EVERY_CREDENTIAL: &[Role] = &[Role::Owner, Role::Member, Role::Guest, Role::Worker, Role::Channel];
 const MEMBERS: &[Role] = &[Role::Owner, Role::Member];
 const OWNERS: &[Role] = &[Role::Owner];
 /// Roles that read agents, tools, entities and criteria sets.
@@ -97,6 +103,11 @@ pub const ROUTES: &[RouteRight] = {
         post("/api/sessions/{id}/events", On(Verb::Talk)),
         get("/api/sessions/{id}/events", On(Verb::Read)).shared(),
         get("/api/sessions/{id}/stream", On(Verb::Read)).shared(),
+        get("/api/sessions/{id}/documents", On(Verb::Read)),
+        get("/api/sessions/{id}/documents/{kind}/{doc}", On(Verb::Read)),
+        put("/api/sessions/{id}/documents/{kind}/{doc}", On(Verb::Edit)),
+        post("/api/sessions/{id}/documents/{kind}/{doc}/patch", On(Verb::Talk)),
+        post("/api/sessions/{id}/documents/{kind}/{doc}/apply", On(Verb::Edit)),
         get("/api/stream", Any(Verb::Read)),
         get("/api/search", Any(Verb::Read)),
         // What a person works on.
@@ -135,6 +146,16 @@ pub const ROUTES: &[RouteRight] = {
         patch("/api/entities/{id}", Roles(OWNERS)),
         get("/api/entities/{id}/sessions", Roles(LIBRARY)),
         get("/api/entities/{id}/status-map", Roles(LIBRARY)),
+        post("/api/tools", Roles(OWNERS)),
+        get("/api/tools", Roles(LIBRARY)),
+        get("/api/tools/{id}", Roles(LIBRARY)),
+        patch("/api/tools/{id}", Roles(OWNERS)),
+        post("/api/tools/{id}/sessions", Roles(MEMBERS)),
+        get("/api/tools/{id}/sessions", Roles(MEMBERS)),
+        get("/api/tool-sessions/{id}", OwnOr(OWNERS)),
+        patch("/api/tool-sessions/{id}", OwnOr(OWNERS)),
+        post("/api/tool-sessions/{id}/invoke", OwnOr(OWNERS)),
+        post("/api/tool-sessions/{id}/cancel", OwnOr(OWNERS)),
         post("/api/criteria-sets", Roles(OWNERS)),
         get("/api/criteria-sets", Roles(LIBRARY)),
         get("/api/criteria-sets/{id}", Roles(LIBRARY)),

@@ -18,6 +18,7 @@ mod confidence;
 mod connections;
 mod crises;
 mod definitions;
+mod documents;
 mod events;
 mod feedback;
 mod hints;

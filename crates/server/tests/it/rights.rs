@@ -108,6 +108,7 @@ impl<'a> Scene<'a> {
         let room = json!({"id": "room", "session_type": "mixed", "participants": ["mia", "gus"]});
         alice.post("/api/sessions", room).await.expect(201);
         alice.post("/api/chat", json!({"message": "Hello.", "thread_id": "room"})).await.expect(200);
+        alice.put("/api/sessions/room/documents/scratch/note", json!({})).await.expect(201);
         let share = async |access: &str| {
             let wish = json!({"access": access, "expires_in": 600});
             owner.post("/api/sessions/room/share", wish).await.expect(201).body
@@ -224,6 +225,10 @@ impl<'a> Scene<'a> {
             (_, "/api/views/{id}/share") => json!({"user_id": "carl"}),
             (_, "/api/sessions/{id}/share") => json!({"access": "read", "expires_in": 60}),
             (_, "/api/sessions/{id}/events") => json!({"events": [event]}),
+            (_, "/api/sessions/{id}/documents/{kind}/{doc}/patch") => {
+                json!({"base_sequence": 0, "ops": [{"op": "add", "path": "/a", "value": 1}]})
+            }
+            (_, "/api/sessions/{id}/documents/{kind}/{doc}/apply") => json!({"base_sequence": 0}),
             (_, "/api/claims") => json!({"worker": "w"}),
             (_, "/api/sessions/{id}/heartbeat" | "/api/sessions/{id}/complete") => json!({"epoch": 1}),
             (_, "/api/sessions/{id}/fail") => json!({"epoch": 1, "error": "x"}),
@@ -241,7 +246,14 @@ impl<'a> Scene<'a> {
             ("POST", "/api/criteria-sets") => {
                 json!({"id": "other", "name": "Other", "dimensions": [{"slug": "d", "options": [{"value": "a", "score": 1}]}]})
             }
-            ("PATCH", "/api/agents/{id}" | "/api/criteria-sets/{id}") => json!({"name": "Changed"}),
+            ("POST", "/api/tools") => {
+                json!({"slug": "other", "name": "Other", "input_schema": {"type": "object"},
+                "run": {"type": "http", "url": "https://example.org/"}})
+            }
+            ("PATCH", "/api/tool-sessions/{id}") => json!({"values": {"a": "x"}}),
+            ("PATCH", "/api/agents/{id}" | "/api/criteria-sets/{id}" | "/api/tools/{id}") => {
+                json!({"name": "Changed"})
+            }
             ("POST", "/api/views") => json!({"title": "T", "questions": [{"key": "a", "label": "A"}]}),
             ("PATCH", "/api/views/{id}") => json!({"title": "Changed"}),
             (_, "/api/views/{id}/lead") => json!({"name": "Ann", "email": "ann@example.org"}),

@@ -46,6 +46,7 @@ mod connect;
 pub mod copy;
 mod crises;
 mod definitions;
+mod documents;
 mod events;
 mod fault;
 mod feedback;

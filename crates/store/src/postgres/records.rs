@@ -37,6 +37,11 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
         Record::SetResponse { session, state } => {
             return Ok(responses::set(tx, tk, session, *state, now).await?);
         }
+        Record::OpenDocument(document) => documents::open(tx, tk, document).await? > 0,
+        Record::SnapshotDocument(document) => return Ok(documents::take_snapshot(tx, tk, document).await?),
+        Record::SetDocumentOrigin { session, key, origin } => {
+            return Ok(documents::set_origin(tx, tk, session, key, origin).await?);
+        }
         Record::AddApproval(approval) => approvals::add(tx, tk, approval, now).await? > 0,
         Record::AddKey { key, hash } => {
             let sql = "INSERT INTO api_keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at)

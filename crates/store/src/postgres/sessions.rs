@@ -437,6 +437,7 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
         "DELETE FROM shares WHERE tk = $1 AND sk = $2",
         "DELETE FROM approvals WHERE tk = $1 AND sk = $2",
         "DELETE FROM responses WHERE tk = $1 AND sk = $2",
+        "DELETE FROM documents WHERE tk = $1 AND sk = $2",
         "DELETE FROM talks WHERE tk = $1 AND sk = $2",
         "DELETE FROM search_docs WHERE tk = $1 AND sk = $2",
         "DELETE FROM search_done WHERE tk = $1 AND sk = $2",
@@ -451,6 +452,9 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
                  AND NOT EXISTS (SELECT 1 FROM session_heads h WHERE h.tk = $1 AND h.sk = $2)
                  AND seq > (SELECT coalesce(max(to_seq), 0) FROM session_ranges r WHERE r.tk = $1 AND r.log = $2)",
             "DELETE FROM external_ids WHERE tk = $1 AND log = $2
+                 AND NOT EXISTS (SELECT 1 FROM session_heads h WHERE h.tk = $1 AND h.sk = $2)
+                 AND seq > (SELECT coalesce(max(to_seq), 0) FROM session_ranges r WHERE r.tk = $1 AND r.log = $2)",
+            "DELETE FROM document_patches WHERE tk = $1 AND log = $2
                  AND NOT EXISTS (SELECT 1 FROM session_heads h WHERE h.tk = $1 AND h.sk = $2)
                  AND seq > (SELECT coalesce(max(to_seq), 0) FROM session_ranges r WHERE r.tk = $1 AND r.log = $2)",
         ] {

@@ -6,8 +6,8 @@ use sederunt_core::event::{AppendOutcome, NewEvent};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::{DescriptionSource, Status};
 use sederunt_core::store::{
-    Change, ChangePart, CommitResult, IdemKey, NewSession, Notice, PartResult, PartTarget, Record, Refusal,
-    Update, Write,
+    Change, ChangePart, CommitResult, Guard, GuardRows, IdemKey, NewSession, Notice, PartResult, PartTarget,
+    Record, Refusal, Update, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::{Error, Timestamp};
@@ -19,7 +19,7 @@ use super::idempotency::{self, KeyEffect, KeyUse};
 use super::indexer::IndexMark;
 use super::outbox::OutboxEntry;
 use super::writer::WriteTransaction;
-use super::{bridges, events, index_queue, logs, records, sessions, talk};
+use super::{bridges, documents, events, index_queue, logs, records, sessions, talk};
 
 type Checked<T> = Result<T, WorkError<Refusal>>;
 
@@ -97,11 +97,8 @@ fn check(
             let Some(found) = tx.head(tk, id)? else {
                 return refuse(Error::NotFound);
             };
-            let participates = match part.guard.asks_participant(&found.head) {
-                Some(user) => sessions::participates(tx.db, found.sk, user)?,
-                None => false,
-            };
-            part.guard.check(id, &found.head, participates, now).map_err(WorkError::Refused)?;
+            let rows = guard_rows(tx.db, &found, &part.guard)?;
+            part.guard.check(id, &found.head, &rows, now).map_err(WorkError::Refused)?;
             Ok(CheckedTarget::Found(found))
         }
         PartTarget::New(new) => {
@@ -126,6 +123,22 @@ fn check(
             }
         }
     }
+}
+
+/// Finds what a guard asks beside the head.
+fn guard_rows(db: &Connection, found: &StoredHead, guard: &Guard) -> rusqlite::Result<GuardRows> {
+    let mut rows = GuardRows::default();
+    for user in guard.asks_participants(&found.head) {
+        if sessions::participates(db, found.sk, user)? {
+            rows.participants.push(user.clone());
+        }
+    }
+    for document in &guard.documents {
+        if let Some(newest) = documents::newest(db, found.sk, &document.key)? {
+            rows.documents.push((document.key.clone(), newest));
+        }
+    }
+    Ok(rows)
 }
 
 /// Whether a change ends a session.

@@ -16,7 +16,7 @@ use super::heads::{self, StoredHead};
 use super::logs::{self, LogRange, key, sequence_of};
 use super::readers::in_snapshot;
 use super::writer::WriteTransaction;
-use super::{SqliteStore, tenants};
+use super::{SqliteStore, documents, tenants};
 
 /// Numbers the events by the head and writes their rows. The caller saves the head.
 pub(super) fn append(
@@ -43,6 +43,9 @@ pub(super) fn append(
             insert(tx.statements.event()?, sk, event)?;
             if let Some(external) = &event.external_event_id {
                 logs::remember(db, sk, external, event.sequence)?;
+            }
+            if let Some(metadata) = event.metadata.as_ref().filter(|_| event.kind.is_patch()) {
+                documents::note_patch(db, sk, metadata, event.sequence)?;
             }
         }
     }

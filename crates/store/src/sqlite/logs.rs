@@ -127,6 +127,9 @@ fn trim(db: &Connection, log: i64) -> rusqlite::Result<()> {
     let first_gone = kept_to.cast_unsigned() + 1;
     db.prepare_cached("DELETE FROM events WHERE k BETWEEN ?1 AND ?2")?
         .execute([key(log, first_gone), key(log, SEQUENCE_MASK)])?;
-    db.prepare_cached("DELETE FROM event_external WHERE log = ?1 AND seq > ?2")?.execute([log, kept_to])?;
+    for table in ["event_external", "document_patches"] {
+        db.prepare_cached(&format!("DELETE FROM {table} WHERE log = ?1 AND seq > ?2"))?
+            .execute([log, kept_to])?;
+    }
     Ok(())
 }

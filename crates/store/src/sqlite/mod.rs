@@ -22,6 +22,7 @@ mod checkpointer;
 mod claims;
 mod crises;
 mod definitions;
+mod documents;
 mod events;
 mod fault;
 mod feedback;

@@ -94,6 +94,11 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         }
         Record::AddResponse(row) => responses::add(db, tk, row, now),
         Record::SetResponse { session, state } => responses::set(db, tk, session, *state, now),
+        Record::OpenDocument(document) => documents::open(db, tk, document),
+        Record::SnapshotDocument(document) => documents::take_snapshot(db, tk, document),
+        Record::SetDocumentOrigin { session, key, origin } => {
+            documents::set_origin(db, tk, session, key, origin)
+        }
         Record::AddKey { key, hash } => db
             .prepare_cached(
                 "INSERT INTO keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at) \

@@ -42,6 +42,7 @@ mod approvals;
 mod builders;
 mod claims;
 mod concurrency;
+mod documents;
 mod events;
 mod feedback;
 mod forks;

@@ -5,6 +5,7 @@ mod activity;
 mod activity_block;
 mod approvals;
 mod conversations;
+mod documents;
 mod external;
 mod failures;
 mod fences;

@@ -136,6 +136,7 @@ requests! {
     NewAgent, PatchAgent of Agent needs ["slug", "name"], has &[];
     NewEntity, PatchEntity of Entity needs ["type_slug"], has &["id"];
     NewCriteriaSet, PatchCriteriaSet of CriteriaSet needs ["name"], has &["id"];
+    NewToolDefinition, PatchToolDefinition of ToolDefinition needs ["slug", "name", "input_schema", "run"], has &[];
     NewView, PatchView of View needs ["title", "questions"], has &["id", "epoch"];
 }
 
@@ -317,7 +318,11 @@ mod tests {
             names.sort();
             names
         };
-        let table: [(&str, Vec<String>, Vec<String>); 18] = [
+        let tool = kept(bundle.tools[0].clone());
+        let steps = kept(bundle.tools[3].clone());
+        let table: [(&str, Vec<String>, Vec<String>); 20] = [
+            ("tool", names(&tool), documented::<ToolDefinition>()),
+            ("tool step", names(&steps["run"]["steps"][0]), documented::<ToolStep>()),
             ("task", with(&task, "warnings"), documented::<Task>()),
             ("step", names(&task["steps"][0]), documented::<Step>()),
             ("output", names(&task["output"]), documented::<Output>()),
@@ -345,6 +350,11 @@ mod tests {
         of_tools.sort();
         of_tools.dedup();
         assert_eq!(of_tools, documented::<Tool>());
+        let runs = bundle.tools.iter().map(|tool| kept(tool.clone()));
+        let mut of_runs: Vec<String> = runs.flat_map(|tool| names(&tool["run"])).collect();
+        of_runs.sort();
+        of_runs.dedup();
+        assert_eq!(of_runs, documented::<ToolRun>());
         let whole = serde_json::from_str(Json::of(&bundle).unwrap().as_str()).unwrap();
         assert_eq!(names(&whole), documented::<Bundle>());
     }

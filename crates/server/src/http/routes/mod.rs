@@ -9,6 +9,7 @@ pub mod bundle;
 pub mod chat;
 pub mod crises;
 pub mod criteria;
+pub mod documents;
 pub mod entities;
 pub mod events;
 pub mod feedback;

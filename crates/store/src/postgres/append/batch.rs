@@ -16,7 +16,7 @@ use super::optimistic::OptimisticAppends;
 use super::{AppendJob, CommitAnswer};
 use crate::postgres::fault::Fault;
 use crate::postgres::idempotency::{self, StoredKey};
-use crate::postgres::judge::EXTERNAL_IDS;
+use crate::postgres::judge::{AskedDocuments, EXTERNAL_IDS, NEWEST_PATCHES};
 use crate::postgres::rows::{Columns, HEAD, Keyed};
 use crate::postgres::tx::{ANSWER_MAX, Context, Param, last_tick, locked_at};
 use crate::postgres::writes::{CommitFailure, Writes};
@@ -202,12 +202,14 @@ async fn lock_and_load(
     let mut asks: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
     let mut scopes: (Vec<i32>, Vec<&[u8]>) = Default::default();
     let mut externals: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
+    let mut documents = AskedDocuments::default();
     for job in jobs {
-        if let Some(user) = job.possible_participant() {
+        for user in job.possible_participants() {
             asks.0.push(job.tk);
             asks.1.push(job.session.as_str());
             asks.2.push(user.as_str());
         }
+        documents.add(job.tk, &job.session, &job.guard);
         if let Some(key) = &job.key {
             scopes.0.push(job.tk);
             scopes.1.push(&key.scope);
@@ -227,19 +229,22 @@ async fn lock_and_load(
     let taking_part = client.prepare_cached(TAKING_PART).await?;
     let keys = client.prepare_cached(&format!("SELECT {} {KEYS}", idempotency::COLUMNS)).await?;
     let external = client.prepare_cached(EXTERNAL_IDS).await?;
+    let newest = client.prepare_cached(NEWEST_PATCHES).await?;
     let lock_params: [Param<'_>; 2] = [&tks, &ids];
     let asks_params: [Param<'_>; 3] = [&asks.0, &asks.1, &asks.2];
     let scopes_params: [Param<'_>; 2] = [&scopes.0, &scopes.1];
     let externals_params: [Param<'_>; 3] = [&externals.0, &externals.1, &externals.2];
+    let documents_params = documents.params();
     // Sent together, run in turn: each statement has its own snapshot, so those behind the lock see what was
     // committed while the lock was waited for.
-    let ((begun, locked), (asked, known, repeats)) = join(
+    let ((begun, locked), (asked, known, repeats), patched) = join3(
         join(client.batch_execute(&begin), client.query(&lock, &lock_params)),
         join3(
             OptionFuture::from((!asks.0.is_empty()).then(|| client.query(&taking_part, &asks_params))),
             OptionFuture::from((!scopes.0.is_empty()).then(|| client.query(&keys, &scopes_params))),
             OptionFuture::from((!externals.0.is_empty()).then(|| client.query(&external, &externals_params))),
         ),
+        OptionFuture::from((!documents.is_empty()).then(|| client.query(&newest, &documents_params))),
     )
     .await;
     begun?;
@@ -264,5 +269,6 @@ async fn lock_and_load(
         loaded.keys.insert((found.tk, found.scope), found);
     }
     loaded.lookups.add_external_ids(&repeats.transpose()?.unwrap_or_default())?;
+    loaded.lookups.add_documents(&patched.transpose()?.unwrap_or_default())?;
     Ok((loaded, writer))
 }

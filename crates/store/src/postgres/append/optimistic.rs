@@ -35,7 +35,8 @@ impl AppendJob {
     /// Whether the head is enough to judge the append.
     fn needs_only_the_head(&self, head: &Head) -> bool {
         self.key.is_none()
-            && self.guard.asks_participant(head).is_none()
+            && self.guard.asks_participants(head).next().is_none()
+            && self.guard.documents.is_empty()
             && self.events().iter().all(|event| event.external_event_id.is_none())
     }
 }

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use self::basis::{BasisQuery, BasisRows};
 use self::write_set::{PartState, WriteSet};
 use super::fault::Fault;
-use super::judge::{EXTERNAL_IDS, Lookups};
+use super::judge::{AskedDocuments, EXTERNAL_IDS, Lookups, NEWEST_PATCHES};
 use super::rows::{Columns, HEAD, Keyed};
 use super::sessions::{self, NewSessionParts, SharedRange};
 use super::tx::{ANSWER_MAX, CLOCK, Context, Param, Scope, TICK, Tx, hash64, int, last_tick, locked_at};
@@ -301,13 +301,15 @@ async fn lock(context: &Context, tx: &Tx, tk: i32, change: &Change) -> Result<Lo
 async fn load_lookups(tx: &Tx, tk: i32, change: &Change, locked: &LockedRows) -> Result<Lookups, Abort> {
     let mut asked: (Vec<i64>, Vec<&str>) = Default::default();
     let mut external: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
+    let mut documents = AskedDocuments::default();
     for part in &change.parts {
         let PartTarget::Session(id) = &part.on else { continue };
         let Some(locked) = locked.heads.get(id) else { continue };
-        if let Some(user) = part.guard.asks_participant(&locked.head) {
+        for user in part.guard.asks_participants(&locked.head) {
             asked.0.push(locked.sk);
             asked.1.push(user.as_str());
         }
+        documents.add(tk, id, &part.guard);
         for write in &part.writes {
             let Write::Append(events) = write else { continue };
             for event in events.iter().filter_map(|event| event.external_event_id.as_deref()) {
@@ -326,6 +328,9 @@ async fn load_lookups(tx: &Tx, tk: i32, change: &Change, locked: &LockedRows) ->
     if !external.0.is_empty() {
         let params: [Param<'_>; 3] = [&external.0, &external.1, &external.2];
         lookups.add_external_ids(&tx.query(EXTERNAL_IDS, &params).await?)?;
+    }
+    if !documents.is_empty() {
+        lookups.add_documents(&tx.query(NEWEST_PATCHES, &documents.params()).await?)?;
     }
     Ok(lookups)
 }

@@ -313,6 +313,32 @@ pub(super) const TABLES: &[CopiedTable] = &[
         from: "responses WHERE tk = ?1",
     },
     CopiedTable {
+        name: "documents",
+        columns: &[
+            ("tk", "h.tk", Number),
+            ("sk", "h.sk", Number),
+            ("kind", "", Text),
+            ("id", "d.id", Text),
+            ("opened_seq", "", Number),
+            ("snapshot_seq", "", Number),
+            ("row_version", "", Number),
+            ("snapshot", "", Text),
+            ("origin", "", Text),
+        ],
+        from: "documents d JOIN session_heads h ON h.sk = d.sk WHERE h.tk = ?1",
+    },
+    CopiedTable {
+        name: "document_patches",
+        columns: &[
+            ("tk", "?1", Number),
+            ("log", "p.log", Number),
+            ("kind", "", Text),
+            ("id", "", Text),
+            ("seq", "", Number),
+        ],
+        from: concat!(logs!(), " JOIN document_patches p ON p.log = l.log"),
+    },
+    CopiedTable {
         name: "audit",
         columns: &[
             ("tk", "", Number),

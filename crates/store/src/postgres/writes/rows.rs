@@ -1,5 +1,6 @@
 //! Builders of rows: each collects the columns of one table's rows as arrays, and adds one statement for all of them.
 
+use sederunt_core::document::DocumentKey;
 use sederunt_core::event::Event;
 use sederunt_core::session::{Head, Session};
 use sederunt_core::store::{IdemKey, Replay};
@@ -24,6 +25,17 @@ pub(in crate::postgres) struct EventRows<'a> {
     author: Vec<Option<&'a str>>,
     at: Vec<i64>,
     ids: ExternalRows<'a>,
+    patches: PatchRows,
+}
+
+/// Rows of `document_patches`.
+#[derive(Default)]
+struct PatchRows {
+    tk: Vec<i32>,
+    log: Vec<i64>,
+    kind: Vec<&'static str>,
+    id: Vec<Box<str>>,
+    seq: Vec<i64>,
 }
 
 #[derive(Default)]
@@ -67,6 +79,14 @@ impl<'a> EventRows<'a> {
             self.ids.id.push(id);
             self.ids.seq.push(int(event.sequence));
         }
+        let patched = event.metadata.as_ref().filter(|_| event.kind.is_patch());
+        if let Some(DocumentKey { kind, id }) = patched.and_then(DocumentKey::of_metadata) {
+            self.patches.tk.push(tk);
+            self.patches.log.push(log);
+            self.patches.kind.push(kind.as_str());
+            self.patches.id.push(id);
+            self.patches.seq.push(int(event.sequence));
+        }
     }
 
     /// Inserts the rows `e` that match the condition that follows. Takes [`Self::params`].
@@ -100,6 +120,14 @@ impl<'a> EventRows<'a> {
                 "INSERT INTO external_ids (tk, log, external_id, seq)
                  SELECT * FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::bigint[])",
                 [&self.ids.tk as Param<'w>, &self.ids.log, &self.ids.id, &self.ids.seq],
+            );
+        }
+        let PatchRows { tk, log, kind, id, seq } = &self.patches;
+        if !tk.is_empty() {
+            writes.add_borrowed(
+                "INSERT INTO document_patches (tk, log, kind, id, seq)
+                 SELECT * FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::bigint[])",
+                [tk as Param<'w>, log, kind, id, seq],
             );
         }
     }
