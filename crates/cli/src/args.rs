@@ -291,6 +291,11 @@ pub enum SessionsCommand {
         /// The session: its id, or at least four characters of its beginning
         id: String,
     },
+    /// List who is present in a session
+    Present {
+        /// The session: its id, or at least four characters of its beginning
+        id: String,
+    },
     /// Follow a session's log until the session is closed
     Tail {
         /// The session: its id, or at least four characters of its beginning

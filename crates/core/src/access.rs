@@ -196,6 +196,8 @@ pub enum Verb {
     Sit,
     /// Take oneself off the participants of a session, or come back after having left.
     Leave,
+    /// Be shown to others as present in a session.
+    Attend,
     /// Ask the model of conversations something that is not kept.
     Turn,
     /// Name another model than the one that conversations are configured with.
@@ -227,6 +229,42 @@ pub enum Verb {
     Administer,
     /// Tenants, other tenants' keys, backups, migrations.
     Operate,
+}
+
+impl Verb {
+    /// The word that callers are told for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Open => "open",
+            Self::Talk => "talk",
+            Self::Edit => "edit",
+            Self::Sit => "sit",
+            Self::Leave => "leave",
+            Self::Attend => "attend",
+            Self::Turn => "turn",
+            Self::ChooseModel => "choose_model",
+            Self::WorkOn => "work_on",
+            Self::Trigger => "trigger",
+            Self::Decide => "decide",
+            Self::Configure => "configure",
+            Self::Work => "work",
+            Self::Share => "share",
+            Self::Steer => "steer",
+            Self::Answer => "answer",
+            Self::Delete => "delete",
+            Self::Feedback => "feedback",
+            Self::Learn => "learn",
+            Self::Teach => "teach",
+            Self::Administer => "administer",
+            Self::Operate => "operate",
+        }
+    }
+}
+
+/// The rights of a role, some of them only on what is the caller's own.
+pub fn verbs_of(role: Role) -> impl Iterator<Item = Verb> {
+    RIGHTS.iter().map(|(verb, _)| *verb).filter(move |verb| right(role, *verb) != Right::No)
 }
 
 /// How far a right reaches.
@@ -265,6 +303,7 @@ pub const RIGHTS: &[(Verb, [Right; 6])] = {
         (Verb::Edit, [All, Participant, No, No, Prefix, No]),
         (Verb::Sit, [All, HolderOrOpener, HolderOrOpener, No, Prefix, No]),
         (Verb::Leave, [Participant, Participant, Participant, No, No, No]),
+        (Verb::Attend, [All, Participant, Participant, No, No, No]),
         (Verb::Turn, [All, All, No, No, No, No]),
         (Verb::ChooseModel, [All, No, No, No, No, No]),
         (Verb::WorkOn, [All, All, No, No, No, No]),
@@ -290,6 +329,8 @@ pub struct ReadExtent {
     pub events: EventView,
     /// Every column of the session's row; otherwise its id, title, status, result and last sequence.
     pub whole_row: bool,
+    /// Who is present in it; otherwise only how many.
+    pub people: bool,
     /// How its sittings were rated.
     pub ratings: bool,
     /// Lists of sessions, search results and hints.
@@ -310,9 +351,15 @@ impl ReadExtent {
     pub const fn of(role: Role) -> Self {
         match role {
             Role::Owner | Role::Member | Role::Guest | Role::Worker | Role::Channel => {
-                Self { events: EventView::Full, whole_row: true, ratings: true, lists: true }
+                Self { events: EventView::Full, whole_row: true, people: true, ratings: true, lists: true }
             }
-            Role::Share => Self { events: EventView::Shared, whole_row: false, ratings: false, lists: false },
+            Role::Share => Self {
+                events: EventView::Shared,
+                whole_row: false,
+                people: false,
+                ratings: false,
+                lists: false,
+            },
         }
     }
 }
@@ -410,6 +457,7 @@ fn denied(verb: Verb) -> Error {
             "only the holder of the session, an owner, or the person who opened this sitting ends or rates it"
         }
         Verb::Leave => "only people who take part in a session leave it",
+        Verb::Attend => "only people are present in a session; your role is not a person's",
         Verb::Turn => "only members and owners ask the model without a conversation",
         Verb::ChooseModel => "only an owner names another model than the configured one; leave `model` out",
         Verb::WorkOn => "only members and owners record what they are working on",
@@ -520,7 +568,7 @@ mod tests {
     fn the_rights_table_is_that_of_the_contract() {
         use Right::{All, No, Participant};
         let cell = right;
-        assert_eq!(RIGHTS.len(), 22);
+        assert_eq!(RIGHTS.len(), 23);
         for verb in [
             Verb::Open,
             Verb::Edit,
@@ -674,7 +722,8 @@ mod tests {
         for role in Role::ALL {
             let extent = ReadExtent::of(role);
             let all = role != Role::Share;
-            assert_eq!((extent.whole_row, extent.ratings, extent.lists), (all, all, all), "{role:?}");
+            let shown = [extent.whole_row, extent.people, extent.ratings, extent.lists];
+            assert_eq!(shown, [all; 4], "{role:?}");
             for (kind, is_message) in [
                 ("user.message", true),
                 ("agent.message", true),

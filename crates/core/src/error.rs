@@ -106,6 +106,8 @@ pub enum Conflict {
     NoRun,
     #[error("a {kind} session is not {done}")]
     NotForType { kind: &'static str, done: &'static str },
+    #[error("nobody is shown as present in an incognito session")]
+    IncognitoPresence,
     #[error("the change was made against an old version; read it again")]
     StaleBase,
     #[error("others have changed the document meanwhile{}; read it again", places(.conflicts))]
@@ -216,8 +218,19 @@ impl Conflict {
             Self::SessionRunning | Self::PromotionPending => "session_running",
             Self::SessionClosed | Self::NothingToStop { .. } => "session_closed",
             Self::GroupSession => "group_session",
-            Self::TypeMismatch { .. } | Self::NoRun | Self::NotForType { .. } => "type_mismatch",
-            Self::StaleBase | Self::StaleFields { .. } | Self::StaleVersion { .. } => "stale_base",
+            Self::TypeMismatch { .. }
+            | Self::NoRun
+            | Self::NotForType { .. }
+            | Self::NoDocuments
+            | Self::OpenToStrangers { .. }
+            | Self::HasRowDocuments
+            | Self::NothingToApply
+            | Self::IncognitoPresence => "type_mismatch",
+            Self::StaleBase
+            | Self::StaleFields { .. }
+            | Self::StaleVersion { .. }
+            | Self::StaleDocument { .. }
+            | Self::StaleRow { .. } => "stale_base",
             Self::AlreadyExists => "already_exists",
             Self::AlreadyDecided { .. } | Self::ApprovalExpired { .. } => "already_decided",
             Self::TaskNotActive { .. } => "task_not_active",

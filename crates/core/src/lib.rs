@@ -25,6 +25,7 @@ pub mod live;
 pub mod memory;
 pub mod patience;
 pub mod people;
+pub mod presence;
 pub mod quota;
 pub mod response;
 pub mod safety;

@@ -31,6 +31,11 @@ pub enum Quota {
     IncognitoUserBytes,
     /// Bytes of all incognito sessions of this process.
     IncognitoTotalBytes,
+    /// People who are present in one session.
+    SessionPresence,
+    /// The same in all sessions of a tenant, and in all sessions.
+    TenantPresence,
+    NodePresence,
 }
 
 /// What a caller can do about an exhausted quota.
@@ -58,6 +63,9 @@ impl Quota {
             Self::IncognitoSessionBytes => "incognito.session_bytes",
             Self::IncognitoUserBytes => "incognito.user_bytes",
             Self::IncognitoTotalBytes => "incognito.total_bytes",
+            Self::SessionPresence => "presence.session_people",
+            Self::TenantPresence => "presence.tenant_people",
+            Self::NodePresence => "presence.node_people",
         }
     }
 
@@ -73,7 +81,10 @@ impl Quota {
             | Self::TenantRuns
             | Self::TenantStreams
             | Self::UserSessions
-            | Self::UserRuns => false,
+            | Self::UserRuns
+            | Self::SessionPresence
+            | Self::TenantPresence
+            | Self::NodePresence => false,
         }
     }
 
@@ -86,8 +97,10 @@ impl Quota {
             | Self::TenantRuns
             | Self::TenantStreams
             | Self::UserSessions
-            | Self::UserRuns => Remedy::Reduce,
-            Self::IncognitoTotalBytes => Remedy::Wait,
+            | Self::UserRuns
+            | Self::SessionPresence
+            | Self::TenantPresence => Remedy::Reduce,
+            Self::IncognitoTotalBytes | Self::NodePresence => Remedy::Wait,
         }
     }
 
@@ -95,6 +108,9 @@ impl Quota {
     pub const fn retry_after(self) -> Option<Duration> {
         match (self, self.remedy()) {
             (Self::TenantStreams, _) => Some(limits::STREAM_RETRY_AFTER),
+            (Self::SessionPresence | Self::TenantPresence | Self::NodePresence, _) => {
+                Some(limits::PRESENCE_LIFE)
+            }
             (_, Remedy::Reduce | Remedy::Wait) => Some(limits::QUOTA_RETRY_AFTER),
             (_, Remedy::Shrink) => None,
         }
@@ -111,6 +127,9 @@ impl Quota {
             Self::UserSessions | Self::UserBytes => "delete sessions that you no longer need",
             Self::IncognitoSessionBytes => "delete this incognito session and open another",
             Self::IncognitoUserBytes => "delete an incognito session that you no longer need",
+            Self::SessionPresence | Self::TenantPresence | Self::NodePresence => {
+                "wait until some of the people have left"
+            }
             Self::IncognitoTotalBytes => {
                 "incognito sessions of this server take all the memory that they may; try again later"
             }

@@ -70,8 +70,8 @@ macro_rules! sum_of_traits {
 sum_of_traits! {
     /// Rows that belong to one session. They lie where it lies: in the durable store, or in memory for an incognito one.
     SessionStore =
-        CommitStore SessionRowStore EventStore ApprovalStore ResponseStore TalkStore MemoryStore VectorStore
-        ShareStore RatingStore SweepStore DeltaStore
+        CommitStore SessionRowStore EventStore ApprovalStore ResponseStore DocumentStore TalkStore MemoryStore VectorStore
+        ShareStore RatingStore SweepStore DeltaStore PresenceStore
 }
 
 sum_of_traits! {

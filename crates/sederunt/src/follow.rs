@@ -32,7 +32,12 @@ impl EventStream {
                     Ok(StreamItem::Frames(frames)) => {
                         read.extend(frames.into_iter().map(|frame| frame.event.clone()));
                     }
-                    Ok(StreamItem::Ready | StreamItem::Gap { .. } | StreamItem::Reply(_)) => {}
+                    Ok(
+                        StreamItem::Ready
+                        | StreamItem::Gap { .. }
+                        | StreamItem::Reply(_)
+                        | StreamItem::Presence(_),
+                    ) => {}
                     Ok(StreamItem::Ended) => return None,
                     Err(error) => return Some((Err(error), (log, read))),
                 }

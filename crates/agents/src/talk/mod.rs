@@ -196,7 +196,10 @@ impl Conversations {
                         }
                     }
                     StreamItem::Ended => return Err(Error::NotFound),
-                    StreamItem::Gap { .. } | StreamItem::Ready | StreamItem::Reply(_) => {}
+                    StreamItem::Gap { .. }
+                    | StreamItem::Ready
+                    | StreamItem::Reply(_)
+                    | StreamItem::Presence(_) => {}
                 }
             }
         };

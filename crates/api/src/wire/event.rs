@@ -232,6 +232,8 @@ params! {
     pub struct StreamQuery {
         /// Events after this one. `Last-Event-ID` wins, since a browser sends it when it comes back.
         after: Option<u64> = number().min(0),
+        /// Also who is present: `event: presence` at once and after every change.
+        presence: bool = switch().says_default(),
         /// A share link's token, instead of a key.
         share: () = ShareToken,
     }

@@ -15,6 +15,7 @@ pub mod human;
 pub mod lesson;
 pub mod memory;
 pub mod people;
+pub mod presence;
 pub mod response;
 pub mod search;
 pub mod session;

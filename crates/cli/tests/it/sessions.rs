@@ -64,6 +64,30 @@ fn a_log_is_followed_as_it_grows() {
 }
 
 #[test]
+fn people_who_are_present_are_listed() {
+    let world = World::new();
+    world.seed(async |store| drop(talk(store, "cli:main", 1).await));
+    let server = world.serve(&[]);
+    assert_eq!(
+        world.json(&["sessions", "present", "cli:main"]),
+        serde_json::json!({"count": 0, "present": []})
+    );
+    let client = sederunt_api::client::Client::new(&server.url, None).unwrap();
+    let body = serde_json::json!({"state": {"cursor": 14}});
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let path = "/api/sessions/cli:main/presence";
+        client
+            .request::<serde_json::Value>(reqwest::Method::PUT, path, Some(body.to_string()))
+            .await
+            .unwrap();
+    });
+    assert_eq!(world.json(&["sessions", "present", "cli:main"])["present"][0]["state"]["cursor"], 14);
+    let table = world.ok(&["sessions", "present", "cli:main"]);
+    assert!(table.starts_with("USER") && table.contains("14"), "{table}");
+    world.fails(&["sessions", "present", "nothing"], 3);
+}
+
+#[test]
 fn a_tail_without_following_ends_at_the_end() {
     let world = World::new();
     world.seed(async |store| drop(talk(store, "cli:main", 3).await));

@@ -21,6 +21,7 @@ mod log;
 mod memory;
 mod pauses;
 mod people;
+mod presence;
 mod promotions;
 mod queue;
 mod quotas;
@@ -80,6 +81,7 @@ use crate::error::{Conflict, Error, Result};
 use crate::ids::{IdSource, RandomIds, SessionId};
 use crate::limits;
 use crate::live::Hub;
+use crate::presence::decide;
 use crate::quota::QuotaSettings;
 use crate::session::Session;
 use crate::session::decide::SessionStep;
@@ -336,6 +338,7 @@ impl Engine {
         let losses = decide::losses(&change);
         let done = self.sessions.commit(change).await?;
         if done.replay.is_none() {
+            self.end_presences(&tenant, losses, done.at);
             self.count_use(&tenant, &made, freed, &done);
             for milestone in &milestones {
                 if let Some(code) = milestone.failure() {

@@ -17,6 +17,8 @@ use crate::live::budget::{HeldBytes, StreamLease};
 use crate::live::hints::HintBatch;
 use crate::live::reply::ReplyPiece;
 use crate::live::{Delta, EventFrame, Hint, HintReader, LogReader, ReaderStep, ScopedHintReader};
+use crate::presence::board::PresenceStep;
+use crate::presence::{PresenceList, PresenceReader};
 use crate::store::SessionStore;
 
 /// What a log stream returns next.
@@ -30,6 +32,8 @@ pub enum StreamItem {
     Ready,
     /// More of a reply that is still being written.
     Reply(ReplyPiece),
+    /// Who is present, first and after every change; only where the stream was asked for it.
+    Presence(Arc<PresenceList>),
     /// The session is gone.
     Ended,
 }
@@ -43,6 +47,7 @@ pub struct LogStream {
     incarnation: Incarnation,
     reader: LogReader,
     ready: bool,
+    presence: Option<PresenceReader>,
     /// Items that were read already and come first.
     queued: VecDeque<StreamItem>,
     lease: Option<StreamLease>,
@@ -68,6 +73,7 @@ impl Engine {
             incarnation,
             reader,
             ready: false,
+            presence: None,
             queued: VecDeque::new(),
             lease: None,
             held: None,
@@ -134,13 +140,20 @@ impl LogStream {
             }
             // A reader that asks for more has written what it was given.
             self.held = None;
+            // Looked at before the log, since a busy log always has something to send.
+            let presence = match &mut self.presence {
+                Some(reader) => reader.look(tokio::time::Instant::now()),
+                None => PresenceStep::Nothing,
+            };
+            if let PresenceStep::Show(list) = presence {
+                self.charge(list.bytes());
+                return Ok(StreamItem::Presence(list));
+            }
             match self.reader.look() {
                 ReaderStep::Frames(frames) => {
                     let frames = self.shown(frames);
                     let bytes: usize = frames.iter().map(|frame| frame.event.bytes()).sum();
-                    if bytes > limits::STREAM_BYTES_UNCHARGED {
-                        self.held = self.lease.as_ref().map(|lease| lease.hold_now(bytes));
-                    }
+                    self.charge(bytes);
                     if !frames.is_empty() {
                         return Ok(StreamItem::Frames(frames));
                     }
@@ -152,9 +165,30 @@ impl LogStream {
                     self.ready = true;
                     return Ok(StreamItem::Ready);
                 }
-                ReaderStep::Wait => self.reader.wait().await,
+                ReaderStep::Wait => match presence {
+                    PresenceStep::Later(at) => {
+                        tokio::select! {
+                            () = self.reader.wait() => {}
+                            () = tokio::time::sleep_until(at) => {}
+                        }
+                    }
+                    PresenceStep::Show(_) | PresenceStep::Nothing => self.reader.wait().await,
+                },
             }
         }
+    }
+
+    /// Charges what is in memory for all readers anyway, if it is large.
+    fn charge(&mut self, bytes: usize) {
+        if bytes > limits::STREAM_BYTES_UNCHARGED {
+            self.held = self.lease.as_ref().map(|lease| lease.hold_now(bytes));
+        }
+    }
+
+    /// Shows who is present as well: at once, and after every change.
+    pub async fn with_presence(self) -> Result<Self> {
+        let reader = self.engine.presence_reader(self.incarnation).await?;
+        Ok(Self { presence: Some(reader), ..self })
     }
 
     /// Charges what this stream reads to a budget, until its next item is requested.

@@ -23,6 +23,8 @@ pub use store::DeltaStore;
 
 use crate::access::ReadScope;
 use crate::ids::{Incarnation, SessionId, TenantId};
+use crate::presence::decide::AccessLoss;
+use crate::presence::{PresenceBoard, PresenceChange};
 use crate::session::Status;
 use crate::store::Notice;
 use crate::time::Timestamp;
@@ -36,6 +38,7 @@ pub struct Hub {
     work: DashMap<TenantId, watch::Sender<u64>>,
     rows: DashMap<Incarnation, watch::Sender<u64>>,
     replies: reply::Replies,
+    presence: PresenceBoard,
     listener: OnceLock<MilestoneListener>,
 }
 
@@ -60,6 +63,9 @@ impl Hub {
                 if notice.deleted {
                     channel.delete();
                 }
+            }
+            if notice.deleted {
+                self.presence.close(notice.incarnation);
             }
             if notice.row_changed {
                 self.row_changed(notice.incarnation);
@@ -89,6 +95,9 @@ impl Hub {
             } else {
                 channel.raise(last_sequence);
             }
+        }
+        if hint.deleted {
+            self.presence.close(incarnation);
         }
         if hint.row_changed {
             self.row_changed(incarnation);
@@ -194,6 +203,30 @@ impl Hub {
     /// in the log.
     pub fn reply_finished(&self, incarnation: Incarnation) {
         self.replies.drop_reply(incarnation);
+    }
+
+    /// Who is present in sessions. Changes go through the methods of this hub, which wake the readers.
+    pub fn presence(&self) -> &PresenceBoard {
+        &self.presence
+    }
+
+    /// Wakes the readers of sessions whose list of people has changed.
+    pub fn presence_changed(&self, sessions: &[Incarnation]) {
+        for channel in sessions.iter().filter_map(|incarnation| self.logs.get(incarnation)) {
+            channel.tell();
+        }
+    }
+
+    /// Takes another node's change of who is present.
+    pub fn presence_heard(&self, change: PresenceChange) {
+        self.presence_changed(&self.presence.heard(change));
+    }
+
+    /// Ends the presences of people who have lost access; returns what the other nodes are to be told.
+    pub fn presence_lost(&self, tenant: &TenantId, loss: AccessLoss, at: Timestamp) -> Vec<PresenceChange> {
+        let (changes, changed) = self.presence.lose(tenant, loss, at);
+        self.presence_changed(&changed);
+        changes
     }
 
     /// Listens to hints about a tenant's sessions, from a cursor of this process or from now on.

@@ -116,6 +116,10 @@ impl Record {
                 (RowKey::Session(&row.session), Expect::Present),
                 (standing(row), Expect::Version(None)),
             ],
+            Self::OpenDocument(document) => smallvec![
+                (RowKey::Session(&document.session), Expect::Present),
+                (shared_document(document), Expect::Absent),
+            ],
             Self::HoldCrisis { id, .. } => smallvec![(RowKey::Crisis(Cow::Borrowed(id)), Expect::Present)],
             Self::AddFeedback(event) => smallvec![(RowKey::Feedback(&event.id), Expect::Absent)],
             Self::PutFeedbackSession { session, expects } => {
@@ -178,6 +182,7 @@ impl Record {
                 smallvec![(RowKey::Approval(id), Some(RowState::Approval(*state)))]
             }
             Self::AddResponse(row) if row.occupies() => smallvec![(standing(row), Some(RowState::Present))],
+            Self::OpenDocument(document) => smallvec![(shared_document(document), Some(RowState::Present))],
             Self::AddCrisis(crisis) => {
                 smallvec![(RowKey::Crisis(Cow::Owned(crisis.id.to_string())), Some(RowState::Present))]
             }

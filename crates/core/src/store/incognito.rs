@@ -19,10 +19,10 @@ use parking_lot::Mutex;
 
 use super::private_budget::{PrivateUse, charges};
 use super::{
-    ApprovalStore, Change, CommitResult, CommitStore, DeltaStore, DueApproval, DueSession, EventStore, Home,
-    IdemKey, MemoryQuery, MemoryStore, PartTarget, PrivateLimits, RatingStore, RecordsKept, RecordsOf,
-    Refusal, Replay, ResponseStore, SessionRowStore, SessionStore, ShareStore, Store, StoreFuture,
-    SweepStore, TalkStore, VectorQuery, VectorStore, Vectors, Write,
+    ApprovalStore, Change, CommitResult, CommitStore, DeltaStore, DocumentStore, DueApproval, DueSession,
+    EventStore, Home, IdemKey, MemoryQuery, MemoryStore, PartTarget, PresenceStore, PrivateLimits,
+    RatingStore, RecordsKept, RecordsOf, Refusal, Replay, ResponseStore, SessionRowStore, SessionStore,
+    ShareStore, Store, StoreFuture, SweepStore, TalkStore, VectorQuery, VectorStore, Vectors, Write,
 };
 use crate::access::ActingUser;
 use crate::approval::Approval;
@@ -35,6 +35,7 @@ use crate::live;
 use crate::memory::vector::Vector;
 use crate::memory::{self, Memory, Owner};
 use crate::people::{Audit, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession};
+use crate::presence::PresenceChange;
 use crate::response::{RespondentHistory, ResponseQuery, ResponseRow, StoredResponse};
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
@@ -120,7 +121,8 @@ impl IncognitoRouter {
         Ok(self.private.get_or_init(|| private))
     }
 
-    fn is_of_private(&self, tenant: &TenantId, id: &SessionId) -> bool {
+    /// Whether this is an incognito session.
+    pub fn is_of_private(&self, tenant: &TenantId, id: &SessionId) -> bool {
         !self.sessions.is_empty() && self.sessions.contains_key(&(tenant.clone(), id.clone()))
     }
 
@@ -654,5 +656,11 @@ impl DeltaStore for IncognitoRouter {
         if self.incarnations.is_empty() || !self.incarnations.contains(&delta.incarnation) {
             self.durable.spread_delta(tenant, delta);
         }
+    }
+}
+
+impl PresenceStore for IncognitoRouter {
+    fn spread_presence(&self, change: PresenceChange) {
+        self.durable.spread_presence(change);
     }
 }

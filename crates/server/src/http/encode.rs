@@ -6,9 +6,11 @@
 use std::io::Write as _;
 
 use bytes::Bytes;
+use sederunt_api::wire::presence::Presence;
 use sederunt_core::Event;
 use sederunt_core::access::EventView;
 use sederunt_core::live::reply::ReplyPiece;
+use sederunt_core::presence::PresenceList;
 
 /// Bytes reserved for an event's own fields, beside its content and metadata.
 const EVENT_FRAME_BYTES: usize = 320;
@@ -79,6 +81,15 @@ pub fn delta(shown: &ReplyPiece) -> Bytes {
     number(&mut out, shown.offset as u64);
     out.extend_from_slice(b"}\n\n");
     out.into()
+}
+
+/// Who is present as a frame of a stream, without a sequence; encoded once for all readers who are shown people.
+pub fn presence(list: &PresenceList, shows_people: bool) -> Bytes {
+    let encoded = |list: &PresenceList| {
+        let data = serde_json::to_string(&Presence::of(list, shows_people)).unwrap_or_default();
+        Bytes::from(format!("event: presence\ndata: {data}\n\n"))
+    };
+    if shows_people { list.wire(encoded) } else { encoded(list) }
 }
 
 /// Tells a reader that the log starts later than its cursor.

@@ -158,6 +158,11 @@ impl RequestError {
                 | Conflict::PromotionPending
                 | Conflict::NoRun
                 | Conflict::NotForType { .. }
+                | Conflict::IncognitoPresence
+                | Conflict::NoDocuments
+                | Conflict::OpenToStrangers { .. }
+                | Conflict::HasRowDocuments
+                | Conflict::NothingToApply
                 | Conflict::SessionClosed
                 | Conflict::NothingToStop { .. }
                 | Conflict::GroupSession

@@ -32,6 +32,7 @@ macro_rules! every_route {
             [sessions::children]
             [sessions::export]
             [participants::leave, participants::come_back]
+            [presence::put, presence::get, presence::delete]
             [human::start]
             [human::active]
             [human::stop]

@@ -202,8 +202,10 @@ const ANSWERS: [&str; 62] = [
 ];
 
 /// The fields that an answer leaves out: only the holder of a claim is told to stop, only the answer to what defined
-/// something warns of it, only what a person records is dropped, and only some views take responses.
-const LEFT_OUT: [(&str, &str); 5] = [
+/// something warns of it, only what a person records is dropped, only some views take responses, and a share link is not
+/// told who is present.
+const LEFT_OUT: [(&str, &str); 6] = [
+    ("Presence", "present"),
     ("Appended", "stop_requested"),
     ("Appended", "dropped"),
     ("Agent", "warnings"),

@@ -49,7 +49,7 @@ pub fn response(stream: impl Stream<Item = Result<Bytes, Infallible>> + Send + '
 
 /// A log from its cursor on.
 pub fn log(app: App, caller: Caller, mut log: LogStream) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    let view = ReadExtent::of(caller.actor.role).events;
+    let ReadExtent { events: view, people, .. } = ReadExtent::of(caller.actor.role);
     async_stream::stream! {
         let _open = OpenStream::new("log");
         let mut phase = app.phase.clone();
@@ -80,6 +80,7 @@ pub fn log(app: App, caller: Caller, mut log: LogStream) -> impl Stream<Item = R
                     }
                 }
                 Ok(StreamItem::Reply(shown)) => yield Ok(encode::delta(&shown)),
+                Ok(StreamItem::Presence(list)) => yield Ok(encode::presence(&list, people)),
                 Ok(StreamItem::Ready) => yield Ok(READY),
                 Ok(StreamItem::Gap { first }) => yield Ok(encode::gap(first)),
                 Ok(StreamItem::Ended) => {

@@ -34,6 +34,7 @@ mod memory;
 mod meta;
 mod participants;
 mod plain_words;
+mod presence;
 mod promotions;
 mod readers;
 mod respondents;

@@ -61,6 +61,7 @@ mod memories;
 mod migrate;
 mod notify;
 mod people;
+mod presence;
 mod ratings;
 mod records;
 mod reply_pieces;

@@ -1,5 +1,5 @@
-//! Notifications between nodes (NOTIFY and LISTEN): which logs have grown, and where the text of unfinished replies
-//! is. They never carry content. A node sends at most one batch of notifications in 20 ms, after the commits. A
+//! Notifications between nodes (NOTIFY and LISTEN): which logs have grown, where the text of unfinished replies is, and
+//! who is present in sessions (`presence`). They carry nothing of a log. A node sends at most one batch of notifications in 20 ms, after the commits. A
 //! listener that lost its connection wakes all its readers, and a poll finds what got lost. Every login of the
 //! database can hear and send notifications, so each is sealed (`seal`), and the text of replies goes through a table
 //! under row-level security (`reply_pieces`).
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use sederunt_core::ids::{Incarnation, SessionId, TenantId};
 use sederunt_core::live::{Delta, Hint, ends_reply};
+use sederunt_core::presence::PresenceChange;
 use sederunt_core::session::Status;
 use sederunt_core::store::{DeltaStore, Notice};
 use sederunt_core::{Error, limits};
@@ -21,6 +22,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::connect::{Address, DbRole};
 use super::fault::Result;
+use super::presence::{self, PresenceBatch, PresenceQueue};
 use super::reply_pieces::{self, AnnouncedText, FinishedReply, ReplyLedger, ReplyPiece};
 use super::seal::{Opened, SEALED_TEXT_MAX, WakeOpener, WakeSealer, WakeSecret};
 use super::tx::{Context, Scope, count};
@@ -72,6 +74,7 @@ pub(super) struct NotifyQueue {
     secret: WakeSecret,
     waiting: Mutex<PendingNews>,
     finished: Mutex<Vec<FinishedReply>>,
+    presence: PresenceQueue,
     wake: Notify,
 }
 
@@ -110,6 +113,7 @@ impl NotifyQueue {
             secret,
             waiting: Mutex::default(),
             finished: Mutex::default(),
+            presence: PresenceQueue::default(),
             wake: Notify::new(),
         })
     }
@@ -142,6 +146,17 @@ impl NotifyQueue {
             waiting.said_bytes += delta.text.len();
             waiting.add_text(tenant, delta);
         }
+        self.wake.notify_one();
+    }
+
+    pub(super) fn put_presence(&self, changes: impl IntoIterator<Item = PresenceChange>) {
+        self.presence.put(changes);
+        self.wake.notify_one();
+    }
+
+    /// Asks the other nodes who is present there.
+    fn ask_presence(&self) {
+        self.presence.ask();
         self.wake.notify_one();
     }
 
@@ -261,6 +276,9 @@ fn encode_news(SessionNews { incarnation, hint, ends_reply }: &SessionNews) -> S
 enum NodeMessage {
     Text(Vec<AnnouncedText>),
     News(Vec<SessionNews>),
+    Presence(Vec<PresenceChange>),
+    /// A node that does not know yet who is present here.
+    PresenceAsked,
     Flood,
 }
 
@@ -269,6 +287,8 @@ fn decode(text: &str) -> Option<NodeMessage> {
     let (kind, lines) = text.split_once('\n').unwrap_or((text, ""));
     match kind {
         "w" => Some(NodeMessage::Flood),
+        "q" => Some(NodeMessage::PresenceAsked),
+        "p" => lines.split('\n').map(presence::decode).collect::<Option<_>>().map(NodeMessage::Presence),
         "c" => lines.split('\n').map(decode_news).collect::<Option<_>>().map(NodeMessage::News),
         "r" => lines.split('\n').map(decode_announced).collect::<Option<_>>().map(NodeMessage::Text),
         _ => None,
@@ -314,16 +334,21 @@ pub(super) async fn send_loop(context: Arc<Context>, mut closing: watch::Receive
             () = context.notify_queue.wake.notified() => false,
             _ = closing.wait_for(|closing| *closing) => true,
         };
-        if let Err(fault) = send(&context, &mut ledger, context.notify_queue.drain()).await {
+        let queue = &context.notify_queue;
+        let present = queue.presence.take();
+        if let Err(fault) = send(&context, &mut ledger, queue.drain(), &present).await {
+            queue.presence.put_back(present);
             tracing::warn!(
                 ?fault,
                 "this node could not notify the others; it tries again in two seconds, and they wake all their readers then"
             );
-            context.notify_queue.waiting.lock().flood = true;
-            context.notify_queue.wake.notify_one();
+            queue.waiting.lock().flood = true;
+            queue.wake.notify_one();
             if !last {
                 tokio::time::sleep(RECONNECT_MAX).await;
             }
+        } else if present.has_more {
+            queue.wake.notify_one();
         }
         if last {
             return;
@@ -332,7 +357,12 @@ pub(super) async fn send_loop(context: Arc<Context>, mut closing: watch::Receive
     }
 }
 
-async fn send(context: &Context, ledger: &mut ReplyLedger, waiting: PendingNews) -> Result<()> {
+async fn send(
+    context: &Context,
+    ledger: &mut ReplyLedger,
+    waiting: PendingNews,
+    present: &PresenceBatch,
+) -> Result<()> {
     let (written, announced, finished) = number_pieces(context, ledger, waiting.said).await?;
     let mut texts = Vec::new();
     // Replies first: the message that ends a reply must not overtake its text.
@@ -341,6 +371,10 @@ async fn send(context: &Context, ledger: &mut ReplyLedger, waiting: PendingNews)
         texts.push("w".to_owned());
     } else {
         encode_lines("c", waiting.news.iter().map(encode_news), &mut texts);
+    }
+    encode_lines("p", present.lines(), &mut texts);
+    if present.asks() {
+        texts.push("q".to_owned());
     }
     let payloads = context.notify_queue.seal(&texts)?;
     if !written.is_empty() {
@@ -408,6 +442,7 @@ pub(super) async fn listen(
                     context.hub.wake_all();
                 }
                 before = true;
+                context.notify_queue.ask_presence();
                 pause = RECONNECT_FIRST;
                 let _ = ready.try_send(());
                 tokio::select! {
@@ -497,6 +532,12 @@ async fn handle_messages(
                     }
                     context.hub.raised(incarnation, hint.last_sequence, hint);
                 }
+            }
+            Some((_, NodeMessage::Presence(changes))) => {
+                changes.into_iter().for_each(|change| context.hub.presence_heard(change));
+            }
+            Some((_, NodeMessage::PresenceAsked)) => {
+                context.notify_queue.put_presence(context.hub.presence().own());
             }
             Some((_, NodeMessage::Flood)) => context.hub.wake_all(),
             None => {}

@@ -67,8 +67,10 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::live::Delta;
+use sederunt_core::presence::PresenceChange;
 use sederunt_core::store::{
-    Change, CommitResult, CommitStore, DeltaStore, IdemKey, Refusal, Replay, StoreFuture, UpkeepStore, Vitals,
+    Change, CommitResult, CommitStore, DeltaStore, IdemKey, PresenceStore, Refusal, Replay, StoreFuture,
+    UpkeepStore, Vitals,
 };
 use sederunt_core::{Error, Result, TenantId, Timestamp};
 
@@ -134,6 +136,11 @@ impl CommitStore for SqliteStore {
 impl DeltaStore for SqliteStore {
     /// One process has one hub: there is no other node to tell.
     fn spread_delta(&self, _: &TenantId, _: Delta) {}
+}
+
+impl PresenceStore for SqliteStore {
+    /// One process has one hub.
+    fn spread_presence(&self, _: PresenceChange) {}
 }
 
 impl UpkeepStore for SqliteStore {

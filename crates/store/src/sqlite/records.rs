@@ -52,6 +52,9 @@ fn find(
         RowKey::StandingResponse { view_id, respondent_name } => {
             Ok(responses::is_standing(db, tk, view_id, respondent_name)?.then_some(RowState::Present))
         }
+        RowKey::SharedDocument(session, name) => {
+            Ok(documents::is_open(db, tk, session, name)?.then_some(RowState::Present))
+        }
         RowKey::ApiKey(id) => present("SELECT 1 FROM keys WHERE tk = ?1 AND id = ?2", id.as_str()),
         RowKey::Share(id) => present("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2", id),
         RowKey::User(id) => present("SELECT 1 FROM users WHERE tk = ?1 AND id = ?2", id.as_str()),

@@ -17,6 +17,7 @@ mod merging;
 mod milestones;
 mod opposites;
 mod pauses;
+mod presence;
 mod promotions;
 mod queueing;
 mod quotas;

@@ -1,4 +1,4 @@
-//! `sessions ls|show|tail|export|stop|retry|answer|done|rm`.
+//! `sessions ls|show|present|tail|export|stop|retry|answer|done|rm`.
 
 mod export;
 mod tail;
@@ -58,6 +58,7 @@ pub async fn run(context: &CommandContext, command: SessionsCommand) -> Result<(
     match command {
         SessionsCommand::Ls(wish) => list(context, wish).await,
         SessionsCommand::Show { id } => shown(context, Request::get(&["sessions", &id])).await,
+        SessionsCommand::Present { id } => present(context, &id).await,
         SessionsCommand::Tail { id, after, no_follow } => tail::run(context, &id, after, !no_follow).await,
         SessionsCommand::Export { id, format, all, output } => {
             export::run(context, &id, format, all, output.as_deref()).await
@@ -88,6 +89,20 @@ pub async fn run(context: &CommandContext, command: SessionsCommand) -> Result<(
 /// Sends a request that answers with a session, and shows it.
 async fn shown(context: &CommandContext, request: Request) -> Result<()> {
     context.out.thing(&context.send(Missing::Refuse, request).await?, FIELDS)
+}
+
+const PEOPLE: &[Column] = &[
+    column("USER", |person| plain(&person["user_id"])),
+    column("SINCE", |person| time(&person["since"])),
+    column("STATE", |person| plain(&person["state"])),
+];
+
+async fn present(context: &CommandContext, id: &str) -> Result<()> {
+    let answer = context.send(Missing::Refuse, Request::get(&["sessions", id, "presence"])).await?;
+    if context.out.is_json() {
+        return context.out.value(&answer);
+    }
+    context.out.list(answer["present"].as_array().map_or(&[], Vec::as_slice), PEOPLE)
 }
 
 async fn list(context: &CommandContext, wish: ListSessionsArgs) -> Result<()> {

@@ -20,6 +20,7 @@ pub mod memory;
 pub mod messages;
 pub mod meta;
 pub mod participants;
+pub mod presence;
 pub mod responses;
 pub mod search;
 pub mod sessions;

@@ -19,7 +19,7 @@ use crate::http::sse;
 ///
 /// Server-sent events: `id: <sequence>` with `data: <Event>` for every event after the cursor;
 /// `event: ready` after the last event of the backlog; `event: delta` with `{text, offset}` of a reply that is
-/// still being written; `event: gap` with `{first}` where rows were removed; comments as signs of life.
+/// still being written; with `presence=true` `event: presence` with who is present; `event: gap` with `{first}` where rows were removed; comments as signs of life.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/stream", operation_id = "stream_session", tag = "events",
     params(
@@ -41,7 +41,10 @@ pub async fn session(
         None => asked.after,
         Some(text) => Some(sequence(text)?),
     };
-    let log = app.engine.stream(caller.actor.clone(), &id, after).await?.charged_to(lease);
+    let mut log = app.engine.stream(caller.actor.clone(), &id, after).await?.charged_to(lease);
+    if asked.presence {
+        log = log.with_presence().await?;
+    }
     Ok(sse::response(sse::log(app, caller, log)))
 }
 

@@ -1,8 +1,10 @@
 //! Two stores on one schema, as two nodes: each learns what the other commits, even if its listening connection is
 //! lost.
 
+use sederunt_core::UserId;
 use sederunt_core::live::hints::HintBatch;
 use sederunt_core::live::{Delta, LogReader, ReaderStep};
+use sederunt_core::presence::{PersonPresence, PresenceChange};
 use sederunt_core::store::CommitStore as _;
 
 use super::*;
@@ -229,6 +231,20 @@ fn piece(incarnation: Incarnation, offset: usize, text: &str) -> Delta {
     Delta { incarnation, epoch: 1, offset, text: text.into() }
 }
 
+fn present(incarnation: Incarnation, name: &str) -> PresenceChange {
+    let now = Timestamp::from_micros(1_800_000_000_000_000);
+    let presence = PersonPresence {
+        person: Some(UserId::stored(name)),
+        credential: CredentialId::stored("key"),
+        takes_part: true,
+        state: Some(Json::stored(r#"{"typing":true}"#)),
+        since: now,
+        changed_at: now,
+        renewed_at: now,
+    };
+    PresenceChange::Put { tenant: tenant("globex"), incarnation, presence }
+}
+
 /// What a reader is shown of an unfinished reply, until it has so many bytes.
 async fn shown(reader: &mut LogReader, bytes: usize) -> String {
     let mut shown = String::new();
@@ -260,10 +276,18 @@ async fn a_login_without_rights_hears_no_word_of_a_reply_and_no_name() {
         assert_eq!(shown(&mut reader, 31).await, "TOP SECRET: it closes on Friday");
         there.say("globex", "merger-talks", "a word of the log").await;
         in_time("the event", follow(here, "globex", "merger-talks", &mut reader, 1)).await;
+        there.spread_presence(present(incarnation, "jessica"));
+        until("the presence", async || !here.hub.presence().list(incarnation, None).people.is_empty()).await;
+        // Notifications are heard in order: whatever the nodes have sent so far comes before this one.
+        stranger.say(here, "the end").await;
         let mut heard = Vec::new();
-        while heard.len() < 2 {
-            heard.push(in_time("a notification", stranger.heard.recv()).await.unwrap());
+        loop {
+            match in_time("a notification", stranger.heard.recv()).await.unwrap() {
+                payload if payload == "the end" => break,
+                payload => heard.push(payload),
+            }
         }
+        assert!(heard.len() >= 3, "a reply, an event and a presence: {}", heard.len());
         for payload in &heard {
             let bytes =
                 base64::Engine::decode(&base64::engine::general_purpose::STANDARD_NO_PAD, payload).unwrap();
@@ -276,6 +300,8 @@ async fn a_login_without_rights_hears_no_word_of_a_reply_and_no_name() {
                     "merger",
                     "idle",
                     "word",
+                    "jessica",
+                    "typing",
                     &incarnation.0.simple().to_string(),
                 ] {
                     assert!(!text.contains(word), "{word} in {text}");
