@@ -220,6 +220,26 @@ pub const CROWD_READERS: usize = 128;
 pub const CROWD_INTERVAL: Duration = Duration::from_millis(5);
 /// Text of one unfinished reply that late readers are given.
 pub const DELTA_TEXT_BYTES_MAX: usize = 256 * 1024;
+/// What a person shows of themselves in a session, such as a cursor: it is sent to every reader at every change.
+pub const PRESENCE_STATE_BYTES_MAX: usize = 1024;
+/// A presence that is not renewed ends after this time; so a person whose browser or node has died vanishes.
+pub const PRESENCE_LIFE: Duration = Duration::from_secs(30);
+/// Between two changes of one person's state in one session.
+pub const PRESENCE_CHANGE_EVERY: Duration = Duration::from_secs(1);
+/// How long it is remembered that a person has left: longer than a change takes to reach every node.
+pub const PRESENCE_LEFT_KEPT: Duration = Duration::from_secs(3);
+/// People who are present in one session: the whole list goes to every reader.
+pub const PRESENCE_SESSION_PEOPLE_MAX: usize = 100;
+/// People who are present in the sessions of one tenant, and of all tenants, counted once per session: every node
+/// holds them all in memory, at about 1.5 KiB each.
+pub const PRESENCE_TENANT_PEOPLE_MAX: usize = 10_000;
+pub const PRESENCE_PEOPLE_MAX: usize = 50_000;
+/// A stream is told of changes at most this often, of several at once.
+pub const PRESENCE_TOLD_EVERY: Duration = Duration::from_millis(500);
+/// How often a node with such streams looks for presences that have lapsed, and how often a node drops lapsed ones
+/// while others arrive.
+pub const PRESENCE_LOOK_AGAIN: Duration = Duration::from_millis(250);
+pub const PRESENCE_SWEPT_EVERY: Duration = Duration::from_secs(10);
 /// Hints kept per tenant for streams that resume.
 pub const HINT_RING_MAX: usize = 4096;
 /// How long the audience of a session is cached for routing hints. A change of the session's row is seen at once;
@@ -276,6 +296,16 @@ pub const REFUSED_ADDRESSES_COUNTED_MAX: usize = 1_024;
 pub const REFUSED_ADDRESSES_AUDITED_MAX: usize = 32;
 /// Bound on how long a revoked credential, share or membership keeps working, on any node.
 pub const REVOCATION_REACHES: Duration = Duration::from_secs(5);
+/// A browser that sent nothing for this long is signed out: a machine that was left alone for a night.
+pub const BROWSER_SESSION_IDLE_MAX: Duration = Duration::from_secs(12 * 3600);
+/// A browser is signed out after this time, however busy it is.
+pub const BROWSER_SESSION_LIFE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How often the use of a browser session is written down: a request in between writes nothing.
+pub const BROWSER_SESSION_SEEN_EVERY: Duration = Duration::from_secs(300);
+/// Browser sessions of one person. A further sign-in ends the one that was not used for the longest time.
+pub const BROWSER_SESSIONS_MAX: usize = 50;
+/// What is kept of the name that a browser gives itself.
+pub const BROWSER_NAME_CHARS_MAX: usize = 200;
 
 /// Changes that one group commit takes; bounds what a crash can make a caller wait for.
 pub const GROUP_MAX: usize = 512;

@@ -24,7 +24,8 @@ pub use crate::feedback::{FeedbackStore, RatingStore};
 pub use crate::lesson::LessonStore;
 pub use crate::live::DeltaStore;
 pub use crate::memory::{MemoryStore, VectorStore};
-pub use crate::people::{AuditStore, KeyStore, ShareStore, TenantRowStore, UserStore};
+pub use crate::people::{AuditStore, BrowserSessionStore, KeyStore, ShareStore, TenantRowStore, UserStore};
+pub use crate::presence::PresenceStore;
 pub use crate::response::ResponseStore;
 pub use crate::safety::CrisisStore;
 pub use crate::session::{SessionListStore, SessionRowStore};
@@ -78,7 +79,7 @@ sum_of_traits! {
     /// Rows that belong to a tenant or to the installation. None of them is ever in memory alone.
     TenantStore =
         SessionListStore SearchStore DocStore ApprovalListStore CrisisStore FeedbackStore
-        LessonStore ClaimStore WorkQueueStore BridgeStore KeyStore UserStore TenantRowStore AuditStore
+        LessonStore ClaimStore WorkQueueStore BridgeStore KeyStore BrowserSessionStore UserStore TenantRowStore AuditStore
         UpkeepStore
 }
 

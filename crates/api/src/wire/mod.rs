@@ -19,6 +19,7 @@ pub mod presence;
 pub mod response;
 pub mod search;
 pub mod session;
+pub mod sign_in;
 pub mod state;
 pub mod talk;
 pub mod task;

@@ -297,6 +297,8 @@ pub struct Answer {
     pub status: u16,
     pub body: Value,
     pub retry_after: Option<String>,
+    /// The cookie that the answer sets, as it is sent back.
+    pub cookie: Option<String>,
 }
 
 impl Answer {
@@ -336,6 +338,17 @@ impl Client {
         Self { key: Some(key.secret.clone()), ..self.clone() }
     }
 
+    /// The same client, as the bearer of a share link whose cookie is known.
+    #[must_use]
+    pub fn with_link(&self, token: &str, cookie: Option<&str>) -> Self {
+        let fields = [("x-share-token", Some(token)), ("cookie", cookie)];
+        let fields = fields.into_iter().filter_map(|(name, value)| {
+            Some((reqwest::header::HeaderName::from_static(name), value?.parse().unwrap()))
+        });
+        let builder = reqwest::Client::builder().no_proxy().default_headers(fields.collect());
+        Self { http: builder.build().unwrap(), ..self.clone() }
+    }
+
     fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let request = self.http.request(method.parse().unwrap(), format!("{}{path}", self.base));
         match &self.key {
@@ -364,10 +377,12 @@ impl Client {
             let status = response.status().as_u16();
             let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
             let retry_after = retry_after.map(str::to_owned);
+            let cookie = response.headers().get("set-cookie").and_then(|value| value.to_str().ok());
+            let cookie = cookie.and_then(|value| value.split(';').next()).map(str::to_owned);
             let bytes = response.bytes().await?;
             let body = serde_json::from_slice(&bytes)
                 .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
-            Ok(Answer { status, body, retry_after })
+            Ok(Answer { status, body, retry_after, cookie })
         };
         let answer: Result<Answer, reqwest::Error> = answer.await;
         if let Err(error) = &answer {
@@ -386,6 +401,10 @@ impl Client {
 
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         self.send("POST", path, Some(&body), None).await.unwrap()
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> Answer {
+        self.send("PUT", path, Some(&body), None).await.unwrap()
     }
 
     pub async fn post_keyed(&self, path: &str, body: &Value, key: &str) -> Answer {
@@ -431,13 +450,17 @@ pub enum Said {
 
 impl Stream {
     async fn open(request: reqwest::RequestBuilder) -> Result<Self, Answer> {
-        let lost =
-            |error: reqwest::Error| Answer { status: 0, body: error.to_string().into(), retry_after: None };
+        let lost = |error: reqwest::Error| Answer {
+            status: 0,
+            body: error.to_string().into(),
+            retry_after: None,
+            cookie: None,
+        };
         let response = within("a stream opens", PATIENCE, request.send()).await.map_err(lost)?;
         if response.status() != 200 {
             let status = response.status().as_u16();
             let body = serde_json::from_slice(&response.bytes().await.map_err(lost)?).unwrap_or_default();
-            return Err(Answer { status, body, retry_after: None });
+            return Err(Answer { status, body, retry_after: None, cookie: None });
         }
         Ok(Self { response, unread: Vec::new() })
     }

@@ -67,6 +67,43 @@ async fn deleting_a_share_link_ends_its_streams_and_requests_on_every_node() {
     owners[1].get(&format!("/api/sessions/{SESSION}")).await.expect(200);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deleting_the_link_to_a_form_ends_a_draft_on_every_node() {
+    let (_place, nodes, owners) = two_nodes().await;
+    let form = json!({"id": "form", "title": "Form", "publish_config": {"gate": "none"}, "response": {},
+        "questions": [{"key": "n", "label": "N"}]});
+    owners[0].post("/api/views", form).await.expect(201);
+    let link = owners[0].post("/api/views/form/share", json!({"expires_in": 3600})).await.expect(201);
+    let token = link["token"].as_str().unwrap();
+    let opened = nodes[0].client().with_link(token, None).post("/api/views/form/responses", json!({})).await;
+    let cookie = opened.cookie.clone().unwrap();
+    let path = format!("/api/responses/{}", opened.expect(201)["id"].as_str().unwrap());
+    let respondents: Vec<Client> =
+        nodes.iter().map(|node| node.client().with_link(token, Some(&cookie))).collect();
+    let save = async |respondent: &Client, value: String| {
+        let values = json!({"values": {"n": value}});
+        respondent.send("PATCH", &path, Some(&values), None).await.unwrap().status
+    };
+    for (at, respondent) in respondents.iter().enumerate() {
+        assert_eq!(save(respondent, format!("before {at}")).await, 200);
+    }
+
+    let revoked = Instant::now();
+    let answer = owners[0].delete(&format!("/api/shares/{}", link["id"].as_str().unwrap())).await;
+    assert!((200..300).contains(&answer.status), "{answer:?}");
+    let status = save(&respondents[0], "after".into()).await;
+    assert!(REFUSED_BY_LINK.contains(&status), "the node that revoked the link knows at once: {status}");
+    for respondent in &respondents {
+        refused(revoked, &REFUSED_BY_LINK, async || save(respondent, "before 1".into()).await).await;
+        for path in [&format!("{path}/submit"), "/api/views/form/responses"] {
+            let status = respondent.post(path, json!({})).await.status;
+            assert!(REFUSED_BY_LINK.contains(&status), "{path}: {status}");
+        }
+    }
+    let kept = owners[1].get(&path).await.expect(200);
+    assert_eq!((&kept["status"], &kept["values"]), (&json!("draft"), &json!({"n": "before 1"})));
+}
+
 /// Two nodes that ask for keys, the owner's clients of each, and a session that `ada` takes part in.
 async fn two_nodes() -> (Place, Vec<Node>, Vec<Client>) {
     let place = Place::postgres().await;

@@ -166,8 +166,23 @@ pub fn stage(request: &PromotionRequest<'_>, now: Timestamp, ids: &dyn IdSource)
         .cloned()
         .or_else(|| config.assigned_to.as_deref().map(UserId::stored))
         .filter(|user| request.respondent != Some(user));
-    Ok(PromotionOutcome::Staged(Box::new(Approval {
-        id: ids.ordered().to_string().into(),
+    let id = ids.ordered().to_string().into();
+    let asked = staged_approval(session, id, assigned_to, staged, verdict, target, now);
+    Ok(PromotionOutcome::Staged(Box::new(asked)))
+}
+
+/// The approval of fields that are staged for a row.
+fn staged_approval(
+    session: &SessionId,
+    id: Box<str>,
+    assigned_to: Option<UserId>,
+    staged: Json,
+    verdict: GateVerdict,
+    target: PromotionTarget,
+    now: Timestamp,
+) -> Approval {
+    Approval {
+        id,
         kind: ApprovalKind::Promotion,
         session: session.clone(),
         task_id: None,

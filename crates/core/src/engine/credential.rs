@@ -15,6 +15,8 @@ pub enum Credential<'a> {
     Key(&'a str),
     /// The token of a share link.
     Share(&'a str),
+    /// The cookie of a browser session.
+    Browser(&'a str),
     /// The claims of a token from an outside issuer. The surface checks its signature.
     Token(TokenClaims<'a>),
 }
@@ -33,6 +35,7 @@ impl std::fmt::Debug for Credential<'_> {
         f.write_str(match self {
             Self::Key(_) => "Key",
             Self::Share(_) => "Share",
+            Self::Browser(_) => "Browser",
             Self::Token(_) => "Token",
         })
     }
@@ -44,6 +47,7 @@ impl Engine {
         let (actor, lends) = match credential {
             Credential::Key(secret) => self.bearer_of_key(secret).await?,
             Credential::Share(token) => (self.bearer_of_share(token).await?, false),
+            Credential::Browser(secret) => (self.bearer_of_browser(secret).await?, false),
             Credential::Token(claims) => (self.bearer_of_token(claims).await?, false),
         };
         match acts_for {
@@ -68,7 +72,7 @@ impl Engine {
     }
 
     /// The bearer of a key, and whether the key may act as other users.
-    async fn bearer_of_key(&self, secret: &str) -> Result<(Actor, bool)> {
+    pub(super) async fn bearer_of_key(&self, secret: &str) -> Result<(Actor, bool)> {
         let refused = || Error::Unauthenticated("the key is unknown, expired or revoked");
         if !secret.starts_with(KEY_PREFIX) {
             return Err(refused());
@@ -120,7 +124,7 @@ impl Engine {
     /// A token's tenant exists and is not suspended, and its user is neither suspended nor merged into another. A user
     /// without a row has the role that the token says; one with a row never has more than the row says. A channel has
     /// a key instead of a token: the key holds its prefix.
-    async fn bearer_of_token(&self, claims: TokenClaims<'_>) -> Result<Actor> {
+    pub(super) async fn bearer_of_token(&self, claims: TokenClaims<'_>) -> Result<Actor> {
         let refused = || Error::Unauthenticated("the token is not valid here");
         let role = Role::parse(claims.role).ok().filter(|role| *role != Role::Channel).ok_or_else(refused)?;
         let tenant = TenantId::parse(claims.tenant).map_err(|_| refused())?;

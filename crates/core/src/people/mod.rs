@@ -1,6 +1,7 @@
 //! The people room: tenants, users and their channel identities, keys, share links, the audit trail. Owns their
 //! shapes and checks; the commands are in [`crate::engine`].
 
+pub mod browser;
 mod store;
 
 use std::fmt;
@@ -13,7 +14,8 @@ use crate::json::Json;
 use crate::session::{Details, Head, Session, SessionSource, SessionType, SourceKind, Status};
 use crate::time::Timestamp;
 
-pub use store::{AuditStore, KeyStore, ShareStore, TenantRowStore, UserStore};
+pub use browser::{BrowserSession, FoundBrowserSession, SignInProof};
+pub use store::{AuditStore, BrowserSessionStore, KeyStore, ShareStore, TenantRowStore, UserStore};
 
 /// A tenant: the boundary around all data of one customer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use crate::access::ActingUser;
 use crate::event::{EventPage, EventQuery};
-use crate::ids::{SessionId, TenantId, UserId};
+use crate::ids::{CredentialId, SessionId, TenantId, UserId};
 use crate::people::{
-    Audit, FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, Tenant,
-    User,
+    Audit, BrowserSession, FoundBrowserSession, FoundKey, Identity, Key, SecretHash, Share, ShareCursor,
+    ShareListQuery, SharedSession, Tenant, User,
 };
 use crate::quota::UseByHolder;
 use crate::session::query::Page;
@@ -61,6 +61,20 @@ pub trait KeyStore {
     /// Finds a key by the hash of its secret, in any tenant.
     fn key_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<FoundKey>>;
     fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>>;
+}
+
+/// Sign-ins from browsers.
+pub trait BrowserSessionStore {
+    /// Finds a browser session by the hash of its cookie, in any tenant.
+    fn browser_session_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<FoundBrowserSession>>;
+    /// The browser sessions of a user or, for a key that names no user, those that were made with the key; the newest
+    /// first.
+    fn browser_sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        user: Option<&'a UserId>,
+        key: Option<&'a CredentialId>,
+    ) -> StoreFuture<'a, Vec<BrowserSession>>;
 }
 
 /// Users and their channel identities.

@@ -30,6 +30,7 @@ pub enum RowKey<'r> {
     /// A document of a session.
     SharedDocument(&'r SessionId, Cow<'r, str>),
     ApiKey(&'r CredentialId),
+    BrowserSession(&'r str),
     Share(&'r str),
     User(&'r UserId),
     Identity(&'r Identity),
@@ -130,6 +131,9 @@ impl Record {
             }
             Self::AddKey { key, .. } => smallvec![(RowKey::ApiKey(&key.id), Expect::Absent)],
             Self::RevokeKey { id } => smallvec![(RowKey::ApiKey(id), Expect::Present)],
+            Self::AddBrowserSession { session, .. } => {
+                smallvec![(RowKey::BrowserSession(&session.id), Expect::Absent)]
+            }
             Self::AddShare { share, .. } => {
                 let session = share.session.as_ref().map(RowKey::Session);
                 let view = || share.view.as_deref().map(|view| RowKey::Doc(DefinitionKind::View, view));
@@ -150,6 +154,8 @@ impl Record {
             }
             // The last word stands, or what is not there is no error.
             Self::DropDoc { .. }
+            | Self::TouchBrowserSession { .. }
+            | Self::DropBrowserSession { .. }
             | Self::SetResponse { .. }
             | Self::SnapshotDocument(_)
             | Self::SetDocumentOrigin { .. }
@@ -219,6 +225,9 @@ impl Record {
             | Self::HoldCrisis { .. }
             | Self::CountLessons { .. }
             | Self::RevokeKey { .. }
+            | Self::AddBrowserSession { .. }
+            | Self::TouchBrowserSession { .. }
+            | Self::DropBrowserSession { .. }
             | Self::RevokeShare { .. }
             | Self::UpdateUser { .. }
             | Self::MergeUser { .. } => smallvec![],

@@ -10,7 +10,7 @@ use crate::feedback::session::FeedbackSession;
 use crate::ids::{CredentialId, SessionId, UserId};
 use crate::lesson::{self, Lesson};
 use crate::memory::{Memory, Owner};
-use crate::people::{Identity, Key, SecretHash, Share, User};
+use crate::people::{BrowserSession, Identity, Key, SecretHash, Share, User};
 use crate::response::{ResponseRow, ResponseState};
 use crate::safety::codes::HoldReason;
 use crate::safety::record::CrisisRecord;
@@ -111,6 +111,18 @@ pub enum Record {
     RevokeKey {
         id: CredentialId,
     },
+    AddBrowserSession {
+        session: BrowserSession,
+        hash: SecretHash,
+    },
+    /// Says that it was used now; one that is not there is no error.
+    TouchBrowserSession {
+        id: Box<str>,
+    },
+    /// One that is not there is no error.
+    DropBrowserSession {
+        id: Box<str>,
+    },
     /// Its session must exist; if it has none, its view must.
     AddShare {
         share: Share,
@@ -199,6 +211,9 @@ impl Record {
             | Self::CountLessons { .. }
             | Self::AddKey { .. }
             | Self::RevokeKey { .. }
+            | Self::AddBrowserSession { .. }
+            | Self::TouchBrowserSession { .. }
+            | Self::DropBrowserSession { .. }
             | Self::AddUser(_)
             | Self::UpdateUser { .. }
             | Self::AddIdentity { .. }
@@ -233,6 +248,9 @@ impl Record {
             | Self::CountLessons { .. }
             | Self::AddKey { .. }
             | Self::RevokeKey { .. }
+            | Self::AddBrowserSession { .. }
+            | Self::TouchBrowserSession { .. }
+            | Self::DropBrowserSession { .. }
             | Self::AddShare { .. }
             | Self::RevokeShare { .. }
             | Self::AddUser(_)

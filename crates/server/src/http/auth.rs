@@ -13,13 +13,14 @@ use moka::sync::Cache;
 use sederunt_api::client::X_SEDERUNT_TENANT;
 use sederunt_api::query::QueryPairs;
 use sederunt_core::access::{Actor, Role};
-use sederunt_core::engine::{Credential, Engine, Operator, TokenClaims};
+use sederunt_core::engine::{Credential, Engine, Operator, SignedIn, TokenClaims};
 use sederunt_core::people::{KEY_PREFIX, SecretHash};
 use sederunt_core::session::SourceKind;
-use sederunt_core::{Error, TenantId, UserId};
+use sederunt_core::{Error, TenantId, Timestamp, UserId};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::browser_cookie;
 use super::error::RequestError;
 use super::jwt::{JwtClaims, Verifier};
 use super::respondent::ProvenRespondent;
@@ -80,6 +81,15 @@ enum Kind {
     Key,
     Token,
     Share,
+    /// The cookie of a browser session.
+    Browser,
+}
+
+/// What a person signs in with.
+#[derive(Clone, Copy)]
+pub enum SignInSecret<'a> {
+    Key(&'a str),
+    Token(&'a str),
 }
 
 impl std::fmt::Debug for Proof {
@@ -108,6 +118,30 @@ impl Caller {
             is_operator: false,
             respondent: None,
             proof: None,
+        }
+    }
+
+    /// The caller in local mode, on a page of this server.
+    fn local_page() -> Self {
+        Self { actor: Arc::new(Actor::local(SourceKind::Web)), ..Self::local() }
+    }
+
+    /// The cookie by which a browser proves its session.
+    pub fn browser_secret(&self) -> Option<&str> {
+        self.proof.as_deref().filter(|proof| proof.kind == Kind::Browser).map(|proof| &*proof.secret)
+    }
+
+    /// How the caller proved who it is.
+    pub fn proof_name(&self) -> &'static str {
+        match &self.proof {
+            _ if self.is_operator => "operator",
+            None => "local",
+            Some(proof) => match proof.kind {
+                Kind::Key => "key",
+                Kind::Token => "token",
+                Kind::Share => "share",
+                Kind::Browser => "browser",
+            },
         }
     }
 
@@ -148,10 +182,12 @@ pub struct Authenticator {
     doubted: Cache<SecretHash, &'static str>,
     known: Cache<SecretHash, ()>,
     on_this_machine: Caller,
+    on_own_page: Caller,
+    base_url: Box<str>,
 }
 
 impl Authenticator {
-    pub fn new(engine: Engine, config: &ServerConfig) -> Result<Self, ConfigError> {
+    pub fn new(engine: Engine, config: &ServerConfig, base_url: &str) -> Result<Self, ConfigError> {
         let verifier = match &config.auth {
             Auth::Jwt(jwt) => Some(Verifier::new(jwt)?),
             Auth::Local | Auth::Keys => None,
@@ -166,6 +202,8 @@ impl Authenticator {
             known: Cache::builder().max_capacity(KNOWN_MAX).time_to_live(KNOWN).build(),
             doubted: Cache::builder().max_capacity(REMEMBERED_MAX).time_to_live(DOUBTED).build(),
             on_this_machine: Caller::local(),
+            on_own_page: Caller::local_page(),
+            base_url: base_url.into(),
         })
     }
 
@@ -193,15 +231,55 @@ impl Authenticator {
             return self.believe(Kind::Share, &token, None, BELIEVED, must_wait).await;
         }
         if !self.local {
-            return Err(Error::Unauthenticated("the request carries no credential"));
+            return match browser_cookie::read(headers, &self.base_url) {
+                Some(cookie) => self.believe(Kind::Browser, cookie, acts_for, BELIEVED, must_wait).await,
+                None => Err(Error::Unauthenticated("the request carries no credential")),
+            };
         }
+        let is_own_page = browser_cookie::says_same_origin(headers) == Some(true);
+        let here = if is_own_page { &self.on_own_page } else { &self.on_this_machine };
         match acts_for {
-            None => Ok(self.on_this_machine.clone()),
+            None => Ok(here.clone()),
             Some(user) => {
-                let actor = self.engine.act_as(Actor::local(SourceKind::Api), &user).await?;
-                Ok(Caller { actor: Arc::new(actor), ..self.on_this_machine.clone() })
+                let actor = self.engine.act_as(Actor::clone(&here.actor), &user).await?;
+                Ok(Caller { actor: Arc::new(actor), ..here.clone() })
             }
         }
+    }
+
+    /// The kinds of credentials that people sign in with here.
+    pub fn sign_in_kinds(&self) -> &'static [&'static str] {
+        match (self.local, &self.verifier) {
+            (true, _) => &[],
+            (false, None) => &["key"],
+            (false, Some(_)) => &["key", "token"],
+        }
+    }
+
+    /// Exchanges a key or a token of a person for a browser session.
+    pub async fn sign_in(&self, secret: SignInSecret<'_>, browser: Option<&str>) -> Result<SignedIn, Error> {
+        if self.local {
+            return Err(Error::denied("this server has no authentication; there is nothing to sign in to"));
+        }
+        match (secret, &self.verifier) {
+            (SignInSecret::Key(key), _) if self.is_operator(key) => {
+                Err(Error::denied("the operator's key does not sign in; use a person's own key"))
+            }
+            (SignInSecret::Key(key), _) => self.engine.sign_in(Credential::Key(key), None, browser).await,
+            (SignInSecret::Token(token), Some(verifier)) => {
+                let claims = verifier.claims(token).await?;
+                let JwtClaims { tenant, sub, role, exp } = &claims;
+                let ends_at = Timestamp::from_micros(exp.saturating_mul(1_000_000));
+                let credential = Credential::Token(TokenClaims { tenant, user: sub, role });
+                self.engine.sign_in(credential, Some(ends_at), browser).await
+            }
+            (SignInSecret::Token(_), None) => Err(Error::Unauthenticated("tokens are not taken here")),
+        }
+    }
+
+    /// Forgets the proof of a browser that signed out, so that this node refuses its cookie at once.
+    pub fn forget_browser(&self, secret: &str) {
+        self.believed.invalidate(&name(Kind::Browser, secret, None));
     }
 
     /// The caller as the user that a request names in its body or query: a key with `act_as` acts for that user, as
@@ -306,9 +384,10 @@ impl Authenticator {
         let credential = match (kind, &self.verifier) {
             (Kind::Key, _) => Credential::Key(secret),
             (Kind::Share, _) => Credential::Share(secret),
+            (Kind::Browser, _) => Credential::Browser(secret),
             (Kind::Token, Some(verifier)) => {
                 claims = verifier.claims(secret).await?;
-                let JwtClaims { tenant, sub, role } = &claims;
+                let JwtClaims { tenant, sub, role, .. } = &claims;
                 Credential::Token(TokenClaims { tenant, user: sub, role })
             }
             (Kind::Token, None) => return Err(Error::Unauthenticated("tokens are not taken here")),

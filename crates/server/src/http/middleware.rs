@@ -18,6 +18,7 @@ use sederunt_core::Error;
 
 use super::App;
 use super::auth::{Caller, CallerIdentity};
+use super::browser_cookie;
 use super::error::RequestError;
 use super::form;
 use super::missing;
@@ -146,6 +147,9 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
             return Err(error.into());
         }
     };
+    if caller.browser_secret().is_some() {
+        browser_cookie::check_own_page(&head.method, &head.headers, &app.about.base_url)?;
+    }
     app.counters.address(&caller, peer)?;
     caller.respondent = respondent::proven(app, &caller, route, head).await?;
     app.counters.request(&caller, peer)?;

@@ -3,6 +3,7 @@
 
 pub mod auth;
 pub mod body;
+mod browser_cookie;
 mod encode;
 pub mod error;
 mod form;
@@ -128,7 +129,7 @@ impl App {
         };
         engine.hub().on_milestone(crate::metrics::milestone);
         Ok(Self(Arc::new(AppState {
-            auth: auth::Authenticator::new(engine.clone(), config)?,
+            auth: auth::Authenticator::new(engine.clone(), config, &base_url)?,
             conversations: config.conversations.clone(),
             engine,
             counters: rate::Counters::new(config.rates),

@@ -82,6 +82,13 @@ pub const ROUTES: &[RouteRight] = {
         get("/assets/view-form.js", Nothing),
         get("/assets/view-form.css", Nothing),
         get("/metrics", Operator),
+        // Signing in. Signing out needs the cookie alone.
+        get("/auth/config", Nothing),
+        post("/auth/session", Nothing),
+        delete("/auth/session", Nothing),
+        get("/auth/sessions", Roles(PEOPLE)),
+        delete("/auth/sessions/{id}", Roles(PEOPLE)),
+        get("/api/me", Roles(EVERY_CREDENTIAL)),
         // Sessions and their logs.
         post("/api/sessions", Any(Verb::Open)),
         get("/api/sessions", Any(Verb::Read)),

@@ -11,9 +11,10 @@ use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::error::RequestError;
 use super::routes::{
-    activity_block, agents, approvals, audit, bundle, chat, crises, criteria, entities, events, feedback,
-    human, keys, lessons, memory, messages, meta, participants, responses, search, sessions, shares, streams,
-    tasks, tenants, threads, users, views, voice, work, work_queue,
+    activity_block, agents, approvals, audit, bundle, chat, crises, criteria, documents, entities, events,
+    feedback, human, keys, lessons, memory, messages, meta, participants, presence, responses, search,
+    sessions, shares, sign_in, streams, tasks, tenants, threads, tools, users, views, voice, work,
+    work_queue,
 };
 use super::{App, middleware, spec};
 use crate::mcp::{self, Mcp};
@@ -137,6 +138,11 @@ macro_rules! every_route {
             [voice::end]
             [keys::create, keys::list]
             [keys::revoke]
+            [sign_in::config]
+            [sign_in::sign_in, sign_in::sign_out]
+            [sign_in::list]
+            [sign_in::end]
+            [sign_in::me]
             [users::create, users::list]
             [users::get, users::patch]
             [users::link]

@@ -44,6 +44,7 @@ mod search;
 mod sessions;
 mod shares;
 mod shutdown;
+mod sign_in;
 mod stops;
 mod stream;
 mod talk;

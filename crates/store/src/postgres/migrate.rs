@@ -30,6 +30,9 @@ const STEPS: &[(&str, &str)] = &[
     ("human_bridge", include_str!("migrations/V18__human_bridge.sql")),
     ("view_links", include_str!("migrations/V19__view_links.sql")),
     ("responses", include_str!("migrations/V20__responses.sql")),
+    ("tool_sessions", include_str!("migrations/V21__tool_sessions.sql")),
+    ("documents", include_str!("migrations/V22__documents.sql")),
+    ("browser_sessions", include_str!("migrations/V23__browser_sessions.sql")),
 ];
 
 /// The version that this program writes.

@@ -40,6 +40,7 @@ mod append;
 mod approvals;
 mod batching;
 mod bridges;
+mod browser_sessions;
 mod claim;
 mod commit;
 mod connect;

@@ -10,7 +10,10 @@ use sederunt_core::time::Timestamp;
 use super::commit::Abort;
 use super::fault::{Fault, Result};
 use super::tx::Tx;
-use super::{approvals, crises, definitions, feedback, lessons, memories, ratings, responses, talk};
+use super::{
+    approvals, browser_sessions, crises, definitions, documents, feedback, lessons, memories, ratings,
+    responses, talk,
+};
 
 /// Writes one record of a change, which was judged under the locks of `commit/basis.rs`.
 pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> Result<(), Abort> {
@@ -68,6 +71,11 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
             let sql = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE tk = $1 AND id = $2";
             tx.execute(sql, &[&tk, &id.as_str(), &now.as_micros()]).await? > 0
         }
+        Record::AddBrowserSession { session, hash } => {
+            browser_sessions::add(tx, tk, session, *hash).await? > 0
+        }
+        Record::TouchBrowserSession { id } => return Ok(browser_sessions::touch(tx, tk, id, now).await?),
+        Record::DropBrowserSession { id } => return Ok(browser_sessions::remove(tx, tk, id).await?),
         Record::AddShare { share, hash } => {
             // Bound to this incarnation of the session: the link of a deleted session opens nothing.
             let sql = "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at, revoked_at, view_id,

@@ -27,6 +27,9 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V18__human_bridge.sql"),
     include_str!("migrations/V19__view_links.sql"),
     include_str!("migrations/V20__responses.sql"),
+    include_str!("migrations/V21__tool_sessions.sql"),
+    include_str!("migrations/V22__documents.sql"),
+    include_str!("migrations/V23__browser_sessions.sql"),
 ];
 pub(super) const SEARCH: &[&str] =
     &[include_str!("migrations/search/V1__words.sql"), include_str!("migrations/search/V2__bursts.sql")];

@@ -18,6 +18,7 @@ mod approvals;
 mod backup;
 mod blocking;
 mod bridges;
+mod browser_sessions;
 mod checkpointer;
 mod claims;
 mod crises;

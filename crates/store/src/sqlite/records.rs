@@ -7,7 +7,7 @@ use sederunt_core::people::{Audit, Identity};
 use sederunt_core::store::{Change, PartResult, Record, Refusal, RowKey, RowState};
 
 use super::fault::WorkError;
-use super::{approvals, definitions, feedback, lessons, responses, talk};
+use super::{approvals, browser_sessions, definitions, documents, feedback, lessons, responses, talk};
 
 /// Lets core judge the records before the change writes anything. `crises` are the existing crises: their file cannot
 /// be read from here.
@@ -56,6 +56,7 @@ fn find(
             Ok(documents::is_open(db, tk, session, name)?.then_some(RowState::Present))
         }
         RowKey::ApiKey(id) => present("SELECT 1 FROM keys WHERE tk = ?1 AND id = ?2", id.as_str()),
+        RowKey::BrowserSession(id) => present("SELECT 1 FROM browser_sessions WHERE tk = ?1 AND id = ?2", id),
         RowKey::Share(id) => present("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2", id),
         RowKey::User(id) => present("SELECT 1 FROM users WHERE tk = ?1 AND id = ?2", id.as_str()),
         RowKey::Identity(identity) => of(
@@ -124,6 +125,9 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
             .prepare_cached("UPDATE keys SET revoked_at = coalesce(revoked_at, ?3) WHERE tk = ?1 AND id = ?2")?
             .execute(params![tk, id.as_str(), now.as_micros()])
             .map(drop),
+        Record::AddBrowserSession { session, hash } => browser_sessions::add(db, tk, session, *hash),
+        Record::TouchBrowserSession { id } => browser_sessions::touch(db, tk, id, now),
+        Record::DropBrowserSession { id } => browser_sessions::remove(db, tk, id),
         Record::AddShare { share, hash } => db
             .prepare_cached(
                 "INSERT INTO shares (tk, id, sk, hash, access, created_by, created_at, expires_at, revoked_at, view_id, user_id) \

@@ -39,6 +39,7 @@ macro_rules! on_each_store {
 
 mod appends;
 mod approvals;
+mod browser_sessions;
 mod builders;
 mod claims;
 mod concurrency;

@@ -159,7 +159,7 @@ async fn a_stranger_is_known_by_link_and_cookie_together(world: &World) {
         let values = json(r#"{"a":"stolen"}"#);
         assert_eq!(code(world.engine.save_response(actor, &id, cookie, &values, None).await), "not_found");
         assert_eq!(code(world.engine.submit_response(actor, &id, cookie, None).await), "not_found");
-        assert_eq!(code(world.engine.abandon_response(actor, &id, cookie).await), "not_found");
+        assert_eq!(code(world.engine.abandon_response(actor, &id, cookie, None).await), "not_found");
     }
     let again = open(&world.engine, &link, Some(&cookie)).await.unwrap();
     assert_eq!((again.is_new, again.response.session.id.clone()), (false, id.clone()));

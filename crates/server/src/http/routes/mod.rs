@@ -25,6 +25,7 @@ pub mod responses;
 pub mod search;
 pub mod sessions;
 pub mod shares;
+pub mod sign_in;
 pub mod streams;
 pub mod tasks;
 pub mod tenants;

@@ -147,7 +147,8 @@ pub async fn abandon(
     headers: HeaderMap,
     input: Input<Nothing>,
 ) -> Result<Json<Response>> {
-    let gone = app.engine.abandon_response(&caller.actor, &id, own_cookie(&caller, &headers)).await?;
+    let cookie = own_cookie(&caller, &headers);
+    let gone = app.engine.abandon_response(&caller.actor, &id, cookie, input.key).await?;
     Ok(Json(gone.into()))
 }
 

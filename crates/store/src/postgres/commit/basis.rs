@@ -20,7 +20,7 @@ enum RowReading {
 
 /// How rows are found, one entry for each kind: by a name in two parts, with a version and a word. `{a}` and `{b}`
 /// are the first and second parts of the requested names. Rows are locked in the order of the entries.
-const FINDS: [(RowReading, &str); 13] = [
+const FINDS: [(RowReading, &str); 15] = [
     (
         RowReading::Presence,
         "SELECT s.id, '', 0::bigint, '' FROM sessions s JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
@@ -80,6 +80,18 @@ const FINDS: [(RowReading, &str); 13] = [
          JOIN responses r ON r.tk = $1 AND r.view_id = k.view_id AND r.respondent = k.respondent
              AND (r.state = 'open' OR (r.once AND r.state = 'submitted'))",
     ),
+    (
+        RowReading::Presence,
+        "SELECT id, '', 0::bigint, '' FROM browser_sessions WHERE tk = $1 AND id = ANY ({a})
+         ORDER BY id FOR NO KEY UPDATE",
+    ),
+    (
+        RowReading::Presence,
+        "SELECT s.id, k.name, 0::bigint, '' FROM unnest({a}, {b}) AS k (session, name)
+         JOIN sessions s ON s.tk = $1 AND s.id = k.session
+         JOIN documents d ON d.tk = s.tk AND d.sk = s.sk AND d.kind = split_part(k.name, '/', 1)
+             AND d.id = substr(k.name, strpos(k.name, '/') + 1)",
+    ),
 ];
 
 /// The index of a key in [`FINDS`], and its name in two parts.
@@ -98,6 +110,8 @@ fn find_of<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
         RowKey::Lesson(id) => (10, id, ""),
         RowKey::Crisis(id) => (11, id, ""),
         RowKey::StandingResponse { view_id, respondent_name } => (12, view_id, respondent_name),
+        RowKey::BrowserSession(id) => (13, id, ""),
+        RowKey::SharedDocument(session, name) => (14, session.as_str(), name),
     }
 }
 

@@ -231,6 +231,22 @@ pub(super) const TABLES: &[CopiedTable] = &[
                AND (sk IS NULL OR EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = i.sk))",
     },
     CopiedTable {
+        name: "browser_sessions",
+        columns: &[
+            ("tk", "", Number),
+            ("id", "", Text),
+            ("hash", "", Bytes),
+            ("key_id", "", Text),
+            ("user_id", "", Text),
+            ("role", "", Text),
+            ("browser", "", Text),
+            ("created_at", "", Number),
+            ("seen_at", "", Number),
+            ("expires_at", "", Number),
+        ],
+        from: "browser_sessions WHERE tk = ?1 ORDER BY id",
+    },
+    CopiedTable {
         name: "shares",
         columns: &[
             ("tk", "s.tk", Number),

@@ -483,8 +483,9 @@ async fn a_link_to_a_view_alone_is_seen_by_its_maker_the_views_maker_owners_and_
 
 /// Columns that name a user, in tables whose rows every user of the tenant may be shown as far as the database is concerned.
 /// ADR 20 says why. A new column of this kind is put here and there, or its table is given a policy that knows the user.
-const USERS_NAMED: [(&str, &str); 24] = [
+const USERS_NAMED: [(&str, &str); 25] = [
     ("api_keys", "user_id"),
+    ("browser_sessions", "user_id"),
     ("approvals", "assigned_to"),
     ("approvals", "decided_by"),
     ("audit", "actor"),
@@ -520,7 +521,7 @@ async fn the_tables_that_know_the_user_are_those_that_the_reasons_name() {
         for (setting, policies) in [
             ("app[.]user", vec!["shares/app"]),
             ("app[.]role", vec!["shares/app"]),
-            ("app[.]hash", vec!["api_keys/hashed", "shares/hashed", "shares/share"]),
+            ("app[.]hash", vec!["api_keys/hashed", "browser_sessions/hashed", "shares/hashed", "shares/share"]),
             ("app[.]respondent", vec!["responses/share"]),
         ] {
             let rows = admin.query(sql, &[&all.as_slice(), &setting]).await.unwrap();
