@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint planted fmt bench clean-pg
+.PHONY: help setup run test lint web-test planted fmt bench clean-pg
 
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
@@ -39,10 +39,14 @@ lint: setup ## Check the format, clippy, rustdoc and the planted bugs; a warning
 	$(OFFLINE) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --bins
 	$(OFFLINE) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --lib
 
-test: lint ## Everything that must pass before a commit: setup, lint and all tests on both databases
+test: lint web-test ## Everything that must pass before a commit: setup, lint and all tests on both databases
 	$(OFFLINE) $(PG) cargo nextest run --locked --workspace $(ARGS)
 	$(OFFLINE) $(PG) cargo test --locked --workspace --doc
 	$(API_CHECK)
+
+# Asks no registry: what the tests install comes from node_modules, which setup has filled.
+web-test: setup ## Check the React package: format, lints, types, tests, and the package as others install it
+	npm_config_offline=true npm --prefix web run --silent check
 
 # Every bug is a build. ARGS="--together NAME NAME" for some of them; see scripts/planted --help
 planted: ## See that the tests catch the bugs of tests/planted
@@ -57,6 +61,7 @@ bench: ## Measure Sederunt beside its peers, on durable settings
 
 fmt: ## Format the code
 	cargo fmt --all
+	[ ! -d web/node_modules ] || npm --prefix web run --silent format
 
 clean-pg: ## Remove the database clusters that killed runs have left behind
 	@$(PG) --clean

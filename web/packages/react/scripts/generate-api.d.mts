@@ -1,0 +1,1 @@
+export function generateSchema(): Promise<string>;

@@ -1,0 +1,203 @@
+/**
+ * The log of a session as people read it: opens at the newest event, shows oldest to newest, follows the end while the
+ * reader is there, and keeps the row under the eye when events come before or after it. Only rows in sight are in the page.
+ */
+import { type ReactNode, type RefObject, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import { Virtualizer } from 'virtua';
+import type { SessionEvent } from '../api/types.js';
+import { isRefusal } from '../client/refusal.js';
+import { useSessionEvents } from '../hooks/useSessionEvents.js';
+import { useSessionRealtime } from '../hooks/useSessionRealtime.js';
+import type { StreamPhase } from '../stream/follow.js';
+import { contentText } from '../vocabulary/content.js';
+import { classNames } from './classNames.js';
+import { type RenderMarkdown, TranscriptRowView } from './TranscriptRowView.js';
+import { NO_ROWS, type TranscriptRow, transcriptRows } from './transcriptRows.js';
+
+export interface SessionTranscriptProps {
+  sessionId: string;
+  /** Any CSS length. */
+  height?: string | undefined;
+  /** Only these types. */
+  eventTypes?: readonly string[] | undefined;
+  className?: string | undefined;
+  /** Draws the text of messages; left out, it is shown as it is. */
+  renderMarkdown?: RenderMarkdown | undefined;
+  /** Draws an event in your own way; return null for the package's. */
+  renderEvent?: ((event: SessionEvent, result: SessionEvent | undefined) => ReactNode) | undefined;
+  /** False opens no stream. */
+  isLive?: boolean | undefined;
+  /** Names the transcript for screen readers. */
+  label?: string | undefined;
+}
+
+/** Nearer to the end than this, the reader follows it. */
+const FOLLOW_PX = 80;
+const ANNOUNCED_CHARS_MAX = 200;
+
+const PHASE_WORDS: Record<StreamPhase, string> = {
+  connecting: 'Connecting…',
+  live: 'Live',
+  reconnecting: 'Lost the server. Trying again…',
+  paused: 'Paused',
+  ended: 'Not live',
+};
+
+/** The rows, and whether this very render puts rows in front of those that were there. */
+function useRows(events: readonly SessionEvent[]) {
+  const made = useRef(NO_ROWS);
+  const current = useMemo(() => transcriptRows(made.current, events), [events]);
+  const before = made.current.rows[0]?.key;
+  const first = current.rows[0]?.key;
+  const isPrepended = before !== undefined && first !== undefined && first < before;
+  useLayoutEffect(() => {
+    made.current = current;
+  }, [current]);
+  return { rows: current.rows, isPrepended };
+}
+
+/** One sentence for each finished message that arrives while the page is open. */
+function useAnnouncement(events: readonly SessionEvent[], isReady: boolean): string {
+  const [said, setSaid] = useState('');
+  const heardUpTo = useRef<number | undefined>(undefined);
+  const last = events.at(-1);
+  useEffect(() => {
+    if (last === undefined) return;
+    const isNew = heardUpTo.current !== undefined && isReady && last.sequence > heardUpTo.current;
+    heardUpTo.current = last.sequence;
+    if (!isNew || (last.type !== 'agent.message' && last.type !== 'user.message')) return;
+    const speaker = last.type === 'agent.message' ? 'agent' : (last.author ?? 'user');
+    setSaid(`${speaker}: ${contentText(last.content).slice(0, ANNOUNCED_CHARS_MAX)}`);
+  }, [last, isReady]);
+  return said;
+}
+
+interface Scrolling {
+  isFollowing: boolean;
+  onScroll: () => void;
+  /** Rows have another size than before. */
+  onResize: () => void;
+  toEnd: () => void;
+}
+
+/**
+ * The one owner of the scroll position: stays at the end until the reader scrolls up, and again once they are back. Growth
+ * never counts as scrolling up, so that a burst of events does not leave the reader behind.
+ */
+function useFollowEnd(scroller: RefObject<HTMLElement | null>, growing: unknown): Scrolling {
+  const [isFollowing, setFollowing] = useState(true);
+  const place = useRef({ isFollowing: true, top: 0 });
+  const follow = (is: boolean) => {
+    place.current.isFollowing = is;
+    setFollowing(is);
+  };
+  const stick = () => {
+    const element = scroller.current;
+    if (element !== null && place.current.isFollowing) element.scrollTop = element.scrollHeight;
+  };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: runs when rows or the unfinished reply have grown.
+  useLayoutEffect(stick, [growing]);
+  return {
+    isFollowing,
+    onScroll: () => {
+      const element = scroller.current;
+      if (element === null) return;
+      const { scrollTop, scrollHeight, clientHeight } = element;
+      if (scrollHeight - clientHeight - scrollTop <= FOLLOW_PX) follow(true);
+      else if (scrollTop < place.current.top) follow(false);
+      place.current.top = scrollTop;
+    },
+    // The list draws its new height after it has told about it.
+    onResize: () => queueMicrotask(stick),
+    toEnd: () => {
+      follow(true);
+      stick();
+    },
+  };
+}
+
+function ErrorLine({ error, onRetry }: { error: Error; onRetry: () => void }) {
+  const requestId = isRefusal(error) ? error.requestId : undefined;
+  return (
+    <p className="sdr-error" role="alert">
+      {error.message} {requestId !== undefined && <span className="sdr-soft">(id {requestId})</span>}{' '}
+      <button type="button" className="sdr-link" onClick={onRetry}>
+        Try again
+      </button>
+    </p>
+  );
+}
+
+export function SessionTranscript(props: SessionTranscriptProps) {
+  const { sessionId, height = '24rem', eventTypes, className, renderMarkdown, renderEvent, isLive = true } = props;
+  const log = useSessionEvents(sessionId, { eventTypes });
+  const { phase, delta, isReady, refusal } = useSessionRealtime(isLive ? sessionId : null);
+  const { rows, isPrepended } = useRows(log.events);
+  const scroller = useRef<HTMLElement>(null);
+  const shownRows: readonly (TranscriptRow | string)[] = useMemo(
+    () => (delta === null ? rows : [...rows, delta]),
+    [rows, delta],
+  );
+  const scrolling = useFollowEnd(scroller, shownRows);
+  const announcement = useAnnouncement(log.events, isReady);
+  const labelId = useId();
+  const isEmpty = !log.isLoading && log.error === null && shownRows.length === 0;
+
+  return (
+    <div data-sdr="" className={classNames('sdr-transcript', className)} data-phase={isLive ? phase : undefined}>
+      <span id={labelId} className="sdr-hidden">
+        {props.label ?? 'Transcript'}
+      </span>
+      <div className="sdr-transcript-head">
+        {log.hasMore && (
+          <button
+            type="button"
+            className="sdr-button"
+            disabled={log.isFetchingNextPage}
+            onClick={() => void log.fetchNextPage()}
+          >
+            {log.isFetchingNextPage ? 'Looking further back…' : 'Load earlier events'}
+          </button>
+        )}
+        {isLive && (
+          <span className="sdr-phase" data-phase={phase}>
+            {phase === 'ended' && refusal !== undefined ? refusal.message : PHASE_WORDS[phase]}
+          </span>
+        )}
+      </div>
+      {log.error !== null && <ErrorLine error={log.error} onRetry={() => void log.refetch()} />}
+      {isEmpty && <p className="sdr-soft">{log.hasMore ? 'Nothing of these types so far.' : 'No events yet.'}</p>}
+      <div className="sdr-scroller-frame" style={{ height }}>
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard. */}
+        <section ref={scroller} className="sdr-scroller" tabIndex={0} aria-labelledby={labelId}>
+          <Virtualizer
+            scrollRef={scroller}
+            data={shownRows}
+            shift={isPrepended}
+            onScroll={scrolling.onScroll}
+            onResize={scrolling.onResize}
+          >
+            {(row) =>
+              typeof row === 'string' ? (
+                <div key="unfinished" className="sdr-row sdr-unfinished" dir="auto">
+                  <span className="sdr-row-meta">agent</span>
+                  <div className="sdr-row-body sdr-text">{row}</div>
+                </div>
+              ) : (
+                <TranscriptRowView key={row.key} row={row} renderMarkdown={renderMarkdown} renderEvent={renderEvent} />
+              )
+            }
+          </Virtualizer>
+        </section>
+        {!scrolling.isFollowing && (
+          <button type="button" className="sdr-button sdr-to-end" onClick={scrolling.toEnd}>
+            ↓ Newest
+          </button>
+        )}
+      </div>
+      <div className="sdr-hidden" role="status" aria-live="polite">
+        {announcement}
+      </div>
+    </div>
+  );
+}
