@@ -5,6 +5,8 @@ use sederunt_core::limits::{NAME_CHARS_MAX, TAG_CHARS_MAX, TAGS_MAX};
 
 /// A caller's name for its request, which is logged and returned.
 pub const REQUEST_ID_CHARS_MAX: usize = 128;
+/// A token by which a person signs in from a browser: as much as fits into the head of a request.
+pub const SIGN_IN_TOKEN_CHARS_MAX: usize = 8_192;
 /// The longest life of a key, in seconds: a hundred years.
 pub const KEY_LIFE_S_MAX: u64 = 3_153_600_000;
 /// The oldest records that a purge may be told to keep, in days: a hundred years.

@@ -22,6 +22,8 @@ const TUNING: &[(&str, &str)] = &[
     ("TURN_WAIT_MAX", "the wait of a caller for a running turn"),
     ("UNREAD_BODY_DRAINED_FOR", "the wait for a refused body; its bytes are tested"),
     ("UNREAD_BODY_LINGER_FOR", "the wait for a refused body; its bytes are tested"),
+    ("CALLED_TOOL_GRACE", "the wait for a call whose own time is tested"),
+    ("PATCH_JUDGED_FOR", "the wait while other nodes write to the same document"),
     ("TOOL_TRY_WAIT", "the wait between tries; their number is tested"),
     // How often the server looks again, and for how long it trusts what it saw.
     ("WORK_LOOK_AGAIN", "the period of a look"),
@@ -45,6 +47,8 @@ const TUNING: &[(&str, &str)] = &[
     ("LESSON_RIVALS_MAX", "lessons that are compared"),
     ("ANSWER_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
     ("DECIDE_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
+    ("PATCHES_GATHERED_MAX", "patches of a commit, which is followed by another"),
+    ("DOCUMENT_CACHE_BYTES_MAX", "the size of a cache"),
     ("VECTOR_CACHE_BYTES_MAX", "the size of a cache"),
     // Defaults that a configuration or an agent replaces.
     ("CONTEXT_TOKENS_DEFAULT", "a default; the fitting of a context is tested with smaller ones"),

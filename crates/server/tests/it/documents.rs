@@ -112,7 +112,7 @@ async fn what_does_not_fit_is_refused_and_nothing_is_written(store_kind: StoreKi
         (op(json!({"op": "move", "path": "/a"})), "ops[0].from"),
         (op(json!({"op": "add", "path": "/__proto__/x", "value": 1})), "ops[0].path"),
         (Value::Array(many), "ops"),
-        (Value::Array(doubling), "ops[8].path"),
+        (Value::Array(doubling), "ops[7].path"),
     ];
     let before = owner.get("/api/sessions/s").await.expect(200).body["last_sequence"].clone();
     let started = Instant::now();

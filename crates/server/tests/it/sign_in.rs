@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jsonwebtoken::{EncodingKey, Header, encode, get_current_timestamp};
+use sederunt_api::limits::SIGN_IN_TOKEN_CHARS_MAX;
 use sederunt_core::access::Role;
 use sederunt_core::engine::NewKey;
 use sederunt_core::limits;
@@ -312,6 +313,14 @@ async fn what_does_not_fit_a_sign_in_is_refused(store_kind: StoreKind) {
     let server = TestServer::keyed(store_kind).await;
     for body in [json!({}), json!({"key": "a", "token": "b"}), json!({"key": 1}), json!({"password": "x"})] {
         server.anyone().post("/auth/session", body).await.refused(422, "invalid");
+    }
+    for (field, most) in [("key", limits::NAME_CHARS_MAX), ("token", SIGN_IN_TOKEN_CHARS_MAX)] {
+        for (chars, status, code) in
+            [(0, 422, "invalid"), (most, 401, "unauthenticated"), (most + 1, 422, "invalid")]
+        {
+            let refused = server.anyone().post("/auth/session", json!({ field: "x".repeat(chars) })).await;
+            refused.refused(status, code);
+        }
     }
     server.anyone().post("/auth/session", json!({"token": "x"})).await.refused(401, "unauthenticated");
     let keyed = server.anyone().with("idempotency-key", "k");

@@ -4,9 +4,11 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use sederunt_api::limits::SIGN_IN_TOKEN_CHARS_MAX;
 use sederunt_api::wire::sign_in::{
     BrowserSession, BrowserSessionList, Me, MyUser, SignInConfig, SignInRequest,
 };
+use sederunt_core::limits::NAME_CHARS_MAX;
 use sederunt_core::{Error, access};
 
 use crate::http::App;
@@ -46,8 +48,8 @@ pub async fn sign_in(
     input: Input<SignInRequest>,
 ) -> Result<Response> {
     let secret = match (&input.body.key, &input.body.token) {
-        (Some(key), None) => SignInSecret::Key(key),
-        (None, Some(token)) => SignInSecret::Token(token),
+        (Some(key), None) => SignInSecret::Key(bounded("key", key, NAME_CHARS_MAX)?),
+        (None, Some(token)) => SignInSecret::Token(bounded("token", token, SIGN_IN_TOKEN_CHARS_MAX)?),
         _ => return Err(Error::invalid("key", "give either `key` or `token`").into()),
     };
     browser_cookie::check_sign_in(&headers, &app.about.base_url)?;
@@ -69,6 +71,17 @@ pub async fn sign_in(
     let cookie =
         browser_cookie::set(&app.about.base_url, &signed_in.secret, session.created_at, session.expires_at);
     Ok(with_cookie(cookie))
+}
+
+/// Refuses a secret that is longer than any that can be right, before it is hashed or checked.
+fn bounded<'a>(field: &'static str, secret: &'a str, chars_max: usize) -> Result<&'a str> {
+    match secret.chars().count() {
+        0 => Err(Error::invalid(field, "must not be empty").into()),
+        chars if chars > chars_max => {
+            Err(Error::invalid(field, format!("must be at most {chars_max} characters")).into())
+        }
+        _ => Ok(secret),
+    }
 }
 
 /// Sign out of this browser

@@ -13,6 +13,7 @@ CREATE TABLE browser_sessions (
     expires_at bigint NOT NULL,
     PRIMARY KEY (tk, id)
 );
+ALTER TABLE browser_sessions SET (autovacuum_vacuum_threshold = 2000, autovacuum_analyze_threshold = 2000);
 CREATE INDEX browser_sessions_hash ON browser_sessions (hash);
 CREATE INDEX browser_sessions_user ON browser_sessions (tk, user_id);
 CREATE INDEX browser_sessions_key ON browser_sessions (tk, key_id);
