@@ -10,6 +10,7 @@ mod bench;
 mod child;
 mod claims;
 mod delivery;
+mod documents;
 mod fanout;
 mod findable;
 mod flat;
@@ -47,7 +48,7 @@ const RUN_MAX: Duration = Duration::from_secs(15 * 60);
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
 /// In the order in which they run; the disk is probed again in the middle.
-const MEASURES: [(&str, Measure); 26] = [
+const MEASURES: [(&str, Measure); 29] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
     ("tail", appends::tail),
@@ -74,6 +75,9 @@ const MEASURES: [(&str, Measure); 26] = [
     ("mcp", lessons::piped),
     ("activity", activity::recorded),
     ("activity-block", activity_block::beside_a_session),
+    ("patches", documents::patched),
+    ("documents", documents::opened),
+    ("document-readers", documents::followed),
 ];
 
 /// Measures Sederunt beside its peers and prints one table.

@@ -67,6 +67,16 @@ impl Subscriber {
         self.lines.last
     }
 
+    /// Keeps the events that come from now on, for [`Self::kept_events`].
+    pub fn keep_events(&mut self) {
+        self.lines.events = Some(Vec::new());
+    }
+
+    /// The kept events, as they came.
+    pub fn kept_events(&mut self) -> Vec<Vec<u8>> {
+        self.lines.events.take().unwrap_or_default()
+    }
+
     /// How much of the unfinished reply was received, in bytes.
     pub fn reply_bytes(&self) -> usize {
         self.lines.reply_bytes
@@ -138,11 +148,22 @@ struct Lines {
     in_delta: bool,
     reply_bytes: usize,
     kept: Vec<u8>,
+    /// The data of events, if they are kept.
+    events: Option<Vec<Vec<u8>>>,
+    has_id: bool,
 }
 
 impl Lines {
     fn after(last: u64) -> Self {
-        Self { last, ready: false, in_delta: false, reply_bytes: 0, kept: Vec::new() }
+        Self {
+            last,
+            ready: false,
+            in_delta: false,
+            reply_bytes: 0,
+            kept: Vec::new(),
+            events: None,
+            has_id: false,
+        }
     }
 
     fn push(&mut self, data: &[u8]) -> Result<()> {
@@ -170,11 +191,18 @@ impl Lines {
             let sequence: u64 = std::str::from_utf8(id)?.trim().parse().context("an id that is no number")?;
             ensure!(sequence == self.last + 1, "after {} came {sequence}", self.last);
             self.last = sequence;
+            self.has_id = true;
         } else if let Some(event) = line.strip_prefix(b"event:") {
             let event = event.trim_ascii();
             self.ready |= event == b"ready";
             self.in_delta = event == b"delta";
             ensure!(event != b"gap", "the stream reported a gap after {}", self.last);
+        } else if let Some(data) = line.strip_prefix(b"data:")
+            && std::mem::take(&mut self.has_id)
+        {
+            if let Some(events) = &mut self.events {
+                events.push(data.to_vec());
+            }
         } else if let Some(data) = line.strip_prefix(b"data:")
             && std::mem::take(&mut self.in_delta)
         {
