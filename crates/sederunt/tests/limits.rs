@@ -47,7 +47,6 @@ const TUNING: &[(&str, &str)] = &[
     ("LESSON_RIVALS_MAX", "lessons that are compared"),
     ("ANSWER_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
     ("DECIDE_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
-    ("PATCHES_GATHERED_MAX", "patches of a commit, which is followed by another"),
     ("DOCUMENT_CACHE_BYTES_MAX", "the size of a cache"),
     ("VECTOR_CACHE_BYTES_MAX", "the size of a cache"),
     // Defaults that a configuration or an agent replaces.

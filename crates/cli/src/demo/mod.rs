@@ -178,7 +178,7 @@ mod tests {
         let named: Vec<_> = sessions.iter().filter(|session| session.details.run.is_none()).collect();
         let titles: HashSet<_> = named.iter().filter_map(|session| session.details.title.as_ref()).collect();
         assert_eq!(titles.len(), named.len(), "each is about something else");
-        let mut opened = sessions.iter().filter(|session| session.details.task_id.is_none());
+        let mut opened = named.iter().filter(|session| session.details.task_id.is_none());
         assert!(opened.all(|session| session.details.metadata.as_str().contains(r#""demo":true"#)));
         assert!(sessions.iter().any(|session| session.details.task_id.as_deref() == Some("demo-report")));
         let waiting =

@@ -187,7 +187,7 @@ mod tests {
             (r#"{"a":"x","k":{"secret":"crm"},"o":{"p":"x"}}"#, "values.o.p", "values.o.p"),
             (r#"{"k":{"secret":"crm"}}"#, "ok", "values.a"),
             (r#"{"z":1}"#, "values.z", "values"),
-            (r#"{"a":null}"#, "ok", "values.a"),
+            (r#"{"a":null,"k":{"secret":"crm"}}"#, "ok", "values.a"),
             (r#"{"k":"s3cret"}"#, "values.k", "values.k"),
             (r#"{"k":{"secret":5}}"#, "values.k", "values.k"),
             (r#"{"k":{"secret":"a","more":1}}"#, "values.k", "values.k"),

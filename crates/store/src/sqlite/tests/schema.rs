@@ -20,7 +20,9 @@ async fn every_table_of_the_threads_goes_with_its_tenant_or_its_session() {
         .collect::<rusqlite::Result<_>>()
         .unwrap();
     // With the log, the metadata or the lesson that they are of; and what belongs to no tenant.
-    let otherwise = ["events", "event_external", "session_ranges", "session_metadata", "lesson_words"];
+    let otherwise = [
+        "events", "event_external", "document_patches", "session_ranges", "session_metadata", "lesson_words",
+    ];
     let of_nobody = ["installation", "search_outbox", "talk_outbox"];
     let mut known: Vec<&str> =
         [&tenants::TENANT_TABLES[..], &sessions::SESSION_TABLES, &otherwise, &of_nobody].concat();
