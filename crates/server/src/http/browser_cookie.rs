@@ -131,8 +131,9 @@ mod tests {
 
     #[test]
     fn a_request_that_changes_something_comes_from_a_page_of_this_server() {
+        type Fields<'a> = &'a [(&'static str, &'static str)];
         let site = |value| ("sec-fetch-site", value);
-        let table: [(Method, &[(&'static str, &'static str)], bool); 12] = [
+        let table: [(Method, Fields<'_>, bool); 12] = [
             (Method::GET, &[], true),
             (Method::GET, &[site("cross-site")], true),
             (Method::GET, &[site("cross-site"), ("upgrade", "websocket")], false),
