@@ -35,9 +35,12 @@ pub struct DocumentValue {
 }
 
 impl Engine {
-    /// The documents of a session.
+    /// The documents of a session; a session that may not have any has none.
     pub async fn documents(&self, actor: &Actor, id: &SessionId) -> Result<Vec<DocumentSummary>> {
-        self.load_documents(actor, id).await?;
+        let session = self.load_for_documents(actor, id).await?;
+        if document::check_session(&session).is_err() {
+            return Ok(Vec::new());
+        }
         let mut all = self.sessions.documents(&actor.tenant, id).await?;
         all.retain(|one| shows(actor, one.key.kind));
         Ok(all)
@@ -51,8 +54,8 @@ impl Engine {
         key: &DocumentKey,
         at_sequence: Option<u64>,
     ) -> Result<DocumentValue> {
-        let session = self.load_documents(actor, id).await?;
-        if !shows(actor, key.kind) {
+        let session = self.load_for_documents(actor, id).await?;
+        if !shows(actor, key.kind) || document::check_session(&session).is_err() {
             return Err(Error::NotFound);
         }
         if at_sequence.is_some_and(|at| at > session.head.last_sequence) {
@@ -86,12 +89,17 @@ impl Engine {
 
     /// The session, if it may have documents that the caller may read.
     pub(super) async fn load_documents(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
-        let session = self.load_log(actor, id).await?;
-        if actor.role == Role::Share {
-            return Err(Error::denied("a share link shows messages alone"));
-        }
+        let session = self.load_for_documents(actor, id).await?;
         document::check_session(&session)?;
         Ok(session)
+    }
+
+    async fn load_for_documents(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
+        let session = self.load_log(actor, id).await?;
+        match actor.role {
+            Role::Share => Err(Error::denied("a share link shows messages alone")),
+            _ => Ok(session),
+        }
     }
 
     /// A document as it was at a sequence: from its snapshot if that is not later, otherwise from its opening.

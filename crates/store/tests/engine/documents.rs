@@ -471,7 +471,9 @@ async fn only_mixed_sessions_have_documents(world: &World) {
         let session = world.open(&owner, wish(kind.as_str(), kind)).await;
         let refused = world.engine.open_document(&owner, &session.id, &note(), None, None).await;
         assert_eq!(code(refused), "type_mismatch", "{kind:?}");
-        assert_eq!(code(world.engine.documents(&owner, &session.id).await), "type_mismatch");
+        assert!(world.engine.documents(&owner, &session.id).await.unwrap().is_empty());
+        let read = world.engine.shared_document(&owner, &session.id, &note(), None).await;
+        assert_eq!(code(read), "not_found", "{kind:?}");
         assert_eq!(code(patch(&world.engine, &owner, &session.id, 0, &set("/a", 1)).await), "type_mismatch");
         let append =
             world.engine.append(&owner, &session.id, batch(vec![patching(0, &set("/a", 1))]), None).await;
