@@ -49,17 +49,42 @@ pub(super) struct DocumentName {
 /// A document's place on a node.
 #[derive(Debug, Default)]
 pub(super) struct DocumentPlace {
-    queue: Mutex<PatchQueue>,
+    queue: Mutex<PatchQueue<WaitingPatch>>,
     pub(super) held: Arc<AsyncMutex<Option<HeldDocument>>>,
     /// What it takes in memory, as the cache has last heard.
     weight: AtomicU32,
 }
 
-#[derive(Debug, Default)]
-struct PatchQueue {
-    waiting: VecDeque<WaitingPatch>,
+/// The patches that wait for their turn on one document.
+#[derive(Debug)]
+struct PatchQueue<P> {
+    waiting: VecDeque<P>,
     /// A task takes what waits.
     is_driven: bool,
+}
+
+impl<P> Default for PatchQueue<P> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), is_driven: false }
+    }
+}
+
+impl<P> PatchQueue<P> {
+    /// Adds a patch. Returns whether the caller has to start the task that takes what waits.
+    fn push(&mut self, patch: P) -> Result<bool> {
+        if self.waiting.len() >= limits::PATCHES_WAITING_MAX {
+            return Err(Error::unavailable("too many patches of this document wait"));
+        }
+        self.waiting.push_back(patch);
+        Ok(!std::mem::replace(&mut self.is_driven, true))
+    }
+
+    /// The next patches, to be committed together; with none, the task ends.
+    fn take(&mut self) -> Vec<P> {
+        let count = self.waiting.len().min(limits::PATCHES_GATHERED_MAX);
+        self.is_driven = count > 0;
+        self.waiting.drain(..count).collect()
+    }
 }
 
 /// A document as the node has it.
@@ -180,16 +205,8 @@ impl Engine {
     /// Puts a patch into the queue of its document and waits until it is committed or refused.
     pub(super) async fn gather(&self, name: DocumentName, waiting: WaitingPatch) -> Result<()> {
         let place = self.documents.place(&name);
-        {
-            let mut queue = place.queue.lock();
-            if queue.waiting.len() >= limits::PATCHES_WAITING_MAX {
-                return Err(Error::unavailable("too many patches of this document wait"));
-            }
-            queue.waiting.push_back(waiting);
-            if queue.is_driven {
-                return Ok(());
-            }
-            queue.is_driven = true;
+        if !place.queue.lock().push(waiting)? {
+            return Ok(());
         }
         // In a task of its own: a caller that goes away does not stop the patches of others.
         let engine = self.clone();
@@ -199,15 +216,10 @@ impl Engine {
 
     async fn drive(&self, name: &DocumentName, place: &Arc<DocumentPlace>) {
         loop {
-            let group: Vec<WaitingPatch> = {
-                let mut queue = place.queue.lock();
-                let count = queue.waiting.len().min(limits::PATCHES_GATHERED_MAX);
-                if count == 0 {
-                    queue.is_driven = false;
-                    return;
-                }
-                queue.waiting.drain(..count).collect()
-            };
+            let group = place.queue.lock().take();
+            if group.is_empty() {
+                return;
+            }
             self.commit_group(name, place, group).await;
         }
     }
@@ -436,5 +448,29 @@ fn new_event(slot: AppendOutcome) -> Option<Arc<Event>> {
     match slot {
         AppendOutcome::New(event) => Some(event),
         AppendOutcome::Repeat(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_patches_wait_and_so_many_are_taken_at_once() {
+        let mut queue = PatchQueue::default();
+        assert!(queue.push(0).unwrap(), "the first one starts the task");
+        for nth in 1..limits::PATCHES_WAITING_MAX {
+            assert!(!queue.push(nth).unwrap(), "{nth}");
+        }
+        assert_eq!(queue.push(0).unwrap_err().code(), "unavailable");
+        let mut taken = queue.take();
+        assert_eq!(taken.len(), limits::PATCHES_GATHERED_MAX);
+        assert!(!queue.push(limits::PATCHES_WAITING_MAX).unwrap());
+        while taken.len() <= limits::PATCHES_WAITING_MAX {
+            taken.extend(queue.take());
+        }
+        assert!(taken.into_iter().eq(0..=limits::PATCHES_WAITING_MAX), "in the order in which they came");
+        assert!(queue.take().is_empty(), "the task ends");
+        assert!(queue.push(0).unwrap(), "the next one starts another");
     }
 }

@@ -30,7 +30,6 @@ on_both_stores!(
     a_batch_with_a_patch_is_written_whole_or_not_at_all,
     a_repeated_patch_gets_the_first_answer,
     many_writers_at_once_lose_nothing,
-    so_many_patches_wait_for_one_document,
     a_node_with_an_old_copy_does_not_accept_by_it,
     a_node_with_an_old_copy_refuses_nothing_by_it,
     one_writer_without_a_right_stops_no_other,
@@ -315,23 +314,6 @@ async fn many_writers_at_once_lose_nothing(world: &World) {
     assert_eq!(value, expected);
     assert_eq!(value_at(&other, world, &id, None).await.1, expected);
     assert_eq!(folded(world, &id).await.1.value(), expected);
-}
-
-async fn so_many_patches_wait_for_one_document(world: &World) {
-    let (id, opened) = opened(world, "s", &value!({"l": []})).await;
-    let owner = world.owner();
-    let ops = value!([{"op": "add", "path": "/l/-", "value": 1}]);
-    // None is committed before all were sent: they are sent by one task.
-    let sent = limits::PATCHES_WAITING_MAX + limits::PATCHES_GATHERED_MAX + 1;
-    let outcomes = join_all((0..sent).map(|_| patch(&world.engine, &owner, &id, opened, &ops))).await;
-    let accepted = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
-    let codes: Vec<String> = outcomes.into_iter().map(code).collect();
-    // Those that waited were accepted, until they were too many patches behind.
-    assert!(codes.iter().all(|code| ["ok", "stale_base", "unavailable"].contains(&code.as_str())));
-    let waited = codes.iter().filter(|code| *code != "unavailable").count();
-    assert!((limits::PATCHES_WAITING_MAX..sent).contains(&waited), "{waited} of {sent} waited");
-    assert_eq!(accepted, limits::PATCHES_BEHIND_MAX + 1);
-    assert_eq!(value_at(&world.engine, world, &id, None).await.1["l"].as_array().unwrap().len(), accepted);
 }
 
 async fn a_node_with_an_old_copy_does_not_accept_by_it(world: &World) {
