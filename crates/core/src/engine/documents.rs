@@ -87,13 +87,7 @@ impl Engine {
         Ok(DocumentValue { key: key.clone(), sequence: state.sequence, value, digest })
     }
 
-    /// The session, if it may have documents that the caller may read.
-    pub(super) async fn load_documents(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
-        let session = self.load_for_documents(actor, id).await?;
-        document::check_session(&session)?;
-        Ok(session)
-    }
-
+    /// The session, if the caller may read its log.
     async fn load_for_documents(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
         let session = self.load_log(actor, id).await?;
         match actor.role {
