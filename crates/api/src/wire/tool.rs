@@ -29,7 +29,7 @@ pub struct ToolSession {
     pub invocation: Option<ToolInvocation>,
     /// The sessions of its steps.
     pub steps: Vec<ToolSessionStep>,
-    #[schema(value_type = Option<Raw>)]
+    #[schema(value_type = Raw, required = true)]
     pub result: Option<Raw>,
     pub error: Option<ToolError>,
     /// The session whose values it began with.

@@ -5941,7 +5941,7 @@ export interface components {
             /** @description The id of its session. */
             id: string;
             invocation: components["schemas"]["ToolInvocation"] | null;
-            result: components["schemas"]["Json"] | null;
+            result: components["schemas"]["Json"];
             /** @description The session whose values it began with. */
             retry_of: string | null;
             status: components["schemas"]["ToolSessionStatus"];
