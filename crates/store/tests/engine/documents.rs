@@ -358,17 +358,20 @@ async fn one_writer_without_a_right_stops_no_other(world: &World) {
 }
 
 async fn opening_reads_a_snapshot_and_the_patches_since(world: &World) {
-    let (id, opened) = opened(world, "s", &value!({"n": 0})).await;
+    let (id, opened) = opened(world, "s", &value!({"list": []})).await;
     let owner = world.owner();
     let mut base = opened;
     let count = limits::SNAPSHOT_PATCHES + 10;
     for n in 1..=count {
-        base = patch(&world.engine, &owner, &id, base, &set("/n", n)).await.unwrap().sequence;
+        // A patch that a reader applied twice, or not at all, would show.
+        base = patch(&world.engine, &owner, &id, base, &set("/list/-", n)).await.unwrap().sequence;
     }
     let stored = world.store.document(&world.tenant, &id, &note(), None).await.unwrap().unwrap();
     assert!(stored.snapshot_sequence > opened && stored.patches.len() < limits::SNAPSHOT_PATCHES);
     let fresh = Engine::new(world.store.clone(), Arc::default(), sederunt_core::engine::Settings::default());
-    assert_eq!(value_at(&fresh, world, &id, None).await, (base, value!({"n": count})));
+    let all: Vec<usize> = (1..=count).collect();
+    assert_eq!(value_at(&fresh, world, &id, None).await, (base, value!({"list": all})));
+    assert_eq!(folded(world, &id).await.1.value(), value!({"list": all}), "the log alone makes the same");
     // Large operations bring the next one sooner.
     let long = "x".repeat(limits::PATCH_BYTES_MAX - 100);
     for _ in 0..=limits::SNAPSHOT_OPS_BYTES / long.len() + 1 {
