@@ -37,6 +37,16 @@ pub const CALLED_TOOL_GRACE: Duration = Duration::from_secs(30);
 pub const TOOL_NAME_CHARS_MAX: usize = 64;
 /// Tools that one MCP server may bring; each costs tokens in every request.
 pub const MCP_TOOLS_MAX: usize = 128;
+/// How often a tool may ask for input in one call: one that asks more often has no end.
+pub const INPUT_ROUNDS_MAX: u32 = 10;
+/// Forms that a tool may want filled in at once.
+pub const INPUT_FORMS_MAX: usize = 8;
+/// The message and the schema of one form; a person reads them.
+pub const INPUT_FORM_BYTES_MAX: usize = 32 * 1024;
+/// What a server wants to have back with the input.
+pub const INPUT_STATE_BYTES_MAX: usize = 32 * 1024;
+/// How long a server that was declined at the end of a call's time may take to answer the call.
+pub const INPUT_DECLINED_GRACE: Duration = Duration::from_secs(5);
 /// How long an MCP server may take to start and introduce itself.
 pub const MCP_START_MAX: Duration = Duration::from_secs(30);
 

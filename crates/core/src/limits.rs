@@ -181,6 +181,8 @@ pub const VIEW_LINK_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a respondent's cookie is valid.
 pub const CLEARANCE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// A call that waits for a person's input, with its arguments, the server's state and the input so far.
+pub const ELICITATION_BYTES_MAX: usize = 256 * 1024;
 /// Deadline of pending and waiting sessions.
 pub const WAITING_DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Silence after which an open response session is abandoned.

@@ -24,6 +24,7 @@ const TUNING: &[(&str, &str)] = &[
     ("UNREAD_BODY_LINGER_FOR", "the wait for a refused body; its bytes are tested"),
     ("CALLED_TOOL_GRACE", "the wait for a call whose own time is tested"),
     ("PATCH_JUDGED_FOR", "the wait while other nodes write to the same document"),
+    ("INPUT_DECLINED_GRACE", "the wait for a server that was declined"),
     ("TOOL_TRY_WAIT", "the wait between tries; their number is tested"),
     // How often the server looks again, and for how long it trusts what it saw.
     ("WORK_LOOK_AGAIN", "the period of a look"),

@@ -15,9 +15,11 @@ use sederunt_core::work::{ClaimedRun, Pause, Settle};
 use sederunt_core::{Error, limits as core_limits};
 use serde_json::json;
 
-use super::kit::Kit;
+use super::kit::{Kit, SentSecrets};
 use crate::heartbeat::{Beat, ClaimEnd, Heartbeat};
 use crate::limits;
+use crate::steps::held_questions::HeldQuestions;
+use crate::tool::elicitation::{AfterAnswer, InputAnswer, ParkedCall};
 use crate::tool::{CallContext, Error as ToolError, Outcome, ToolCall};
 
 /// An invocation that is being carried out.
@@ -78,8 +80,21 @@ impl ToolJob {
         let Some(invoked) = brief.tool else {
             return Ok(fail("tool_unfit", "this session was not started with a tool"));
         };
+        let mut input = None;
         let (values, confirmed) = match &brief.run.resume {
             None => (invoked.values.clone(), false),
+            Some(Resume { elicitation: Some(sealed), .. }) => {
+                let opened = self.engine.open_call(&self.claimed.session, sealed).await?;
+                let parked = opened.read::<ParkedCall>().map_err(Error::internal)?;
+                let answer = brief.run.resume.as_ref().map_or(InputAnswer::Decline, InputAnswer::of);
+                match parked.answered(&answer) {
+                    AfterAnswer::Ask(next) => return self.park(&next, &SentSecrets::default()).await,
+                    AfterAnswer::Call(parked, given) => {
+                        input = Some(given);
+                        (parked.args, parked.confirmed)
+                    }
+                }
+            }
             Some(resume) => match self.agreed(&invoked, resume) {
                 Ok(values) => (values, true),
                 Err(how) => return Ok(how),
@@ -106,6 +121,13 @@ impl ToolJob {
             session_id: self.claimed.session.id.clone(),
             idempotency_key: invoked.invocation_id.clone(),
             confirmed,
+            input,
+            asker: Some(Arc::new(HeldQuestions {
+                engine: self.engine.clone(),
+                actor: Arc::clone(&self.actor),
+                session: self.claimed.session.id.clone(),
+                epoch: self.claimed.epoch,
+            })),
         };
         let mut tries = 0;
         let outcome = loop {
@@ -131,11 +153,24 @@ impl ToolJob {
             Ok(Outcome::NeedsConfirmation { summary }) if !confirmed => {
                 return self.ask(&invoked, sent.hidden_in(&summary));
             }
+            Ok(Outcome::NeedsInput(asked)) => {
+                // The values are kept as they were filled in: without secrets.
+                let call = ToolCall { args: values, ..call };
+                return self.park(&ParkedCall::new(&call, 0, confirmed, *asked), &sent).await;
+            }
             Ok(Outcome::NeedsConfirmation { .. }) => {
                 fail("tool_failed", "the tool asks again for what was agreed to")
             }
             Err(error) => fail(error.code(), &error.to_string()),
         })
+    }
+
+    /// Puts what the tool asks before a person.
+    async fn park(&self, parked: &ParkedCall, sent: &SentSecrets) -> Result<Settle, Error> {
+        let shown = sent.hidden_in(parked.question()?.as_str());
+        let question = Json::parse(shown.as_bytes()).map_err(Error::internal)?;
+        let sealed = self.engine.seal_call(&self.claimed.session, &Json::of(parked)?).await?;
+        Ok(Settle::Yield { pause: Pause::Elicitation { question, sealed }, usage: None })
     }
 
     /// Puts the values before a person.

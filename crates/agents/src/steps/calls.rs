@@ -8,11 +8,13 @@ use sederunt_core::work::run::Resume;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::held_questions::HeldQuestions;
 use super::replay::OpenCall;
 use super::{ClaimContext, StepHalt, event};
 use crate::context::transcript;
 use crate::limits;
 use crate::model::{Message, ToolCall};
+use crate::tool::elicitation::{AfterAnswer, CallInput, InputAnswer, ParkedCall};
 use crate::tool::{CallContext, Error as ToolError, Outcome, Toolbox};
 
 /// The claim under which calls are made, and the tools.
@@ -28,6 +30,8 @@ pub(crate) enum CallOutcome {
     Answered(Message),
     /// A person must approve it first: the call as it is shown to a person, and a summary.
     NeedsLeave { staged: Json, summary: String },
+    /// The tool needs a person's input first: the call, to be made again with it.
+    NeedsInput(Box<ParkedCall>),
 }
 
 /// The result of a call, as text.
@@ -100,13 +104,34 @@ impl CallRunner<'_> {
         match decided {
             Some(resume) => self.as_decided(open, resume).await,
             None if open.begun => self.answer(&open.call, CallAnswer::unknown(), true).await,
-            None => self.make(open, false).await,
+            None => self.make(open, false, None).await,
+        }
+    }
+
+    /// Goes on with a call that waited for a person's input.
+    pub(crate) async fn go_on(
+        &self,
+        open: &OpenCall,
+        parked: ParkedCall,
+        answer: &InputAnswer,
+    ) -> Result<CallOutcome, StepHalt> {
+        match parked.answered(answer) {
+            AfterAnswer::Ask(next) => Ok(CallOutcome::NeedsInput(Box::new(next))),
+            AfterAnswer::Call(parked, input) => {
+                let call = ToolCall { args: parked.args, ..open.call.clone() };
+                self.make(&OpenCall { call, ..open.clone() }, parked.confirmed, Some(input)).await
+            }
         }
     }
 
     /// Makes a call, unless a person has to be asked first. A worker that takes over after a crash sees that it was
     /// begun.
-    pub(crate) async fn make(&self, open: &OpenCall, confirmed: bool) -> Result<CallOutcome, StepHalt> {
+    pub(crate) async fn make(
+        &self,
+        open: &OpenCall,
+        confirmed: bool,
+        input: Option<CallInput>,
+    ) -> Result<CallOutcome, StepHalt> {
         let call = &open.call;
         if let Some(flaw) = &open.flaw {
             return self.answer(call, CallAnswer::error(flaw.clone(), "bad_arguments"), false).await;
@@ -117,11 +142,13 @@ impl CallRunner<'_> {
         }
         *self.claim.in_flight.lock() = Some(call.clone());
         self.claim.append(vec![event("tool.invocation_started", invocation(call, None)?, None)]).await?;
-        let context = CallContext {
+        let mut context = CallContext {
             tenant_id: self.claim.actor.tenant.clone(),
             session_id: self.claim.session.clone(),
             idempotency_key: self.idempotency_key(open),
             confirmed,
+            input,
+            asker: HeldQuestions::of(self.claim),
         };
         let mut tries = 0;
         let outcome = loop {
@@ -132,6 +159,10 @@ impl CallRunner<'_> {
                     if tries < limits::TOOL_TRIES_MAX =>
                 {
                     tokio::time::sleep(limits::TOOL_TRY_WAIT * tries).await;
+                }
+                // A conversation does not wait for forms: the tool hears so, and may do without.
+                Ok(Outcome::NeedsInput(asked)) if self.claim.turn.is_some() => {
+                    context.input = Some(asked.declined());
                 }
                 outcome => break outcome,
             }
@@ -144,6 +175,15 @@ impl CallRunner<'_> {
                 self.claim.append(vec![event("tool.invocation_completed", asked, None)]).await?;
                 self.claim.in_flight.lock().take();
                 return self.ask_leave(call, summary);
+            }
+            Ok(Outcome::NeedsInput(asked)) => {
+                // This invocation is over; the one with the input is another one.
+                let ended = invocation(call, Some("needs_input"))?;
+                self.claim.append(vec![event("tool.invocation_completed", ended, None)]).await?;
+                self.claim.in_flight.lock().take();
+                return Ok(CallOutcome::NeedsInput(Box::new(ParkedCall::new(
+                    call, open.sequence, confirmed, *asked,
+                ))));
             }
             Ok(Outcome::NeedsConfirmation { .. }) => {
                 CallAnswer::error("refused: the tool asks again for what was agreed to", "refused")
@@ -182,7 +222,8 @@ impl CallRunner<'_> {
                     let refused = "refused: what was approved is not what would be called";
                     return self.answer(call, CallAnswer::error(refused, "refused"), false).await;
                 }
-                self.make(&OpenCall { call: ToolCall { args, ..call.clone() }, ..open.clone() }, true).await
+                let open = OpenCall { call: ToolCall { args, ..call.clone() }, ..open.clone() };
+                self.make(&open, true, None).await
             }
             "answer" => {
                 let content = match &resume.reply {

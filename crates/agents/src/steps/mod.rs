@@ -7,6 +7,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod document_tool;
+pub(crate) mod held_questions;
 pub(crate) mod replay;
 pub(crate) mod reply_events;
 

@@ -129,8 +129,10 @@ pub(crate) fn read(events: &[Event]) -> LogReplay {
                     open.begun = true;
                 }
             }
-            // The tool only asked for confirmation: the call is open, and not begun.
-            "tool.invocation_completed" if word("outcome") == "needs_confirmation" => {
+            // The tool only asked a person: the call is open, and not begun.
+            "tool.invocation_completed"
+                if matches!(word("outcome").as_str(), "needs_confirmation" | "needs_input") =>
+            {
                 let id = word("invocation_id");
                 for open in past.open.iter_mut().filter(|open| open.call.id == id) {
                     open.begun = false;

@@ -113,6 +113,10 @@ impl<'a> TurnTools<'a> {
                 CallOutcome::NeedsLeave { .. } => {
                     calls.answer(&one.call, CallAnswer::denied(NO_APPROVER), false).await?
                 }
+                // A turn declines what a tool asks, so that none waits for input.
+                CallOutcome::NeedsInput(_) => {
+                    calls.answer(&one.call, CallAnswer::denied(NO_APPROVER), false).await?
+                }
                 came @ CallOutcome::Answered(_) => came,
             };
             if let CallOutcome::Answered(result) = came {

@@ -29,6 +29,12 @@ pub enum Error {
     Redirected { status: u16 },
     #[error("the tool's answer is not of the expected form: {what}")]
     Malformed { what: &'static str },
+    #[error("the tool asks for input of a kind that is not given here: {kind}")]
+    InputUnsupported { kind: &'static str },
+    #[error("the tool asks for input with more than {limit} bytes")]
+    InputTooLarge { limit: usize },
+    #[error("the tool asked for input more than {limit} times in one call")]
+    InputEndless { limit: u32 },
 }
 
 impl Error {
@@ -41,7 +47,10 @@ impl Error {
             | Self::ArgumentsTooLarge { .. }
             | Self::Blocked(_)
             | Self::Redirected { .. }
-            | Self::Malformed { .. } => false,
+            | Self::Malformed { .. }
+            | Self::InputUnsupported { .. }
+            | Self::InputTooLarge { .. }
+            | Self::InputEndless { .. } => false,
         }
     }
 
@@ -58,6 +67,9 @@ impl Error {
             Self::Unavailable { .. } => "tool_unavailable",
             Self::Redirected { .. } => "tool_redirected",
             Self::Malformed { .. } => "tool_malformed",
+            Self::InputUnsupported { .. } => "tool_input_unsupported",
+            Self::InputTooLarge { .. } => "tool_input_too_large",
+            Self::InputEndless { .. } => "tool_input_endless",
         }
     }
 }

@@ -6,6 +6,7 @@
 //! [`Outcome::NeedsConfirmation`], and a tool that needs it has not acted.
 
 mod called;
+pub mod elicitation;
 mod error;
 mod function;
 pub mod http;
@@ -13,11 +14,16 @@ pub mod mcp;
 mod schema;
 mod toolbox;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use sederunt_core::ids::{SessionId, TenantId};
+use tokio::time::timeout;
 
 pub use crate::model::{ToolCall, ToolSpec};
 pub use called::CalledTool;
+use elicitation::{CallInput, InputAsker, InputRequest};
 pub use error::{BadTool, Error};
 pub use function::{FunctionTool, tool};
 pub use schema::Schema;
@@ -32,10 +38,23 @@ pub trait Tool: Send + Sync + std::fmt::Debug {
         call: &'a ToolCall,
         context: &'a CallContext,
     ) -> BoxFuture<'a, Result<Outcome, Error>>;
+
+    /// A call that is given up after a time.
+    fn call_within<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        context: &'a CallContext,
+        after: Duration,
+    ) -> BoxFuture<'a, Result<Outcome, Error>> {
+        Box::pin(async move {
+            let outcome = timeout(after, self.call(call, context)).await;
+            outcome.map_err(|_| Error::TimedOut { after })?
+        })
+    }
 }
 
 /// For whom a call is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CallContext {
     pub tenant_id: TenantId,
     pub session_id: SessionId,
@@ -43,6 +62,10 @@ pub struct CallContext {
     pub idempotency_key: String,
     /// A person with the right to do so has approved this call with these arguments.
     pub confirmed: bool,
+    /// What the tool asked for when this call was made before.
+    pub input: Option<CallInput>,
+    /// Who puts what a tool asks during the call before a person; without one the tool is declined.
+    pub asker: Option<Arc<dyn InputAsker>>,
 }
 
 /// The outcome of a call.
@@ -52,6 +75,8 @@ pub enum Outcome {
     Done { content: String, is_error: bool, cut: bool },
     /// The tool has done nothing yet and needs a person's approval first.
     NeedsConfirmation { summary: String },
+    /// The tool needs a person's input before it goes on: the same call is made again with it.
+    NeedsInput(Box<InputRequest>),
 }
 
 impl Outcome {

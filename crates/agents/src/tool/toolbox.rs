@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::json::Json;
-use tokio::time::timeout;
 
 use super::{BadTool, CallContext, Error, Outcome, Schema, Tool, ToolCall, ToolSpec};
 use crate::limits;
@@ -110,8 +109,7 @@ impl Toolbox {
         if entry.confirm == Confirm::Always && !context.confirmed {
             return Ok(Outcome::NeedsConfirmation { summary: leave_for(call) });
         }
-        let outcome = timeout(entry.call_max, entry.tool.call(call, context)).await;
-        outcome.map_err(|_| Error::TimedOut { after: entry.call_max })?.map(within_bounds)
+        entry.tool.call_within(call, context, entry.call_max).await.map(within_bounds)
     }
 }
 
@@ -178,6 +176,8 @@ mod tests {
             session_id: SessionId::stored("s"),
             idempotency_key: "k".to_owned(),
             confirmed,
+            input: None,
+            asker: None,
         }
     }
 

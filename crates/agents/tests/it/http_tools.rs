@@ -18,6 +18,8 @@ pub fn context(confirmed: bool) -> CallContext {
         session_id: SessionId::stored("s"),
         idempotency_key: "key-1".to_owned(),
         confirmed,
+        input: None,
+        asker: None,
     }
 }
 

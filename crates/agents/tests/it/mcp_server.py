@@ -10,6 +10,7 @@ import socket
 import sys
 
 from mcp.server.fastmcp import Context, FastMCP
+from pydantic import BaseModel
 
 server = FastMCP("fixture", log_level="ERROR")
 
@@ -39,6 +40,17 @@ def fail() -> str:
 @server.tool()
 def ask() -> dict:
     return {"requires_confirmation": True, "summary": "Really?"}
+
+
+class Choice(BaseModel):
+    colour: str
+
+
+@server.tool()
+async def choose(ctx: Context) -> str:
+    answer = await ctx.elicit("Which colour?", Choice)
+    chosen = answer.data.colour if answer.action == "accept" else None
+    return f"{answer.action} {chosen}"
 
 
 @server.tool()

@@ -5,7 +5,10 @@ use serde_json::json;
 
 use super::promotion;
 use super::safety_gate::{GateVerdict, check_choices, evaluate_safety_gate};
-use super::{Approval, ApprovalBody, ApprovalKind, ApprovalState, call_id, digest, split_schema, with_args};
+use super::{
+    Approval, ApprovalBody, ApprovalKind, ApprovalState, ElicitationForm, call_id, digest, split_schema,
+    with_args,
+};
 use crate::access::{Actor, Role};
 use crate::definitions::task::OnExpiry;
 use crate::document::apply::DefinedRow;
@@ -70,6 +73,7 @@ pub fn ask(
             reason: None,
             input_schema,
             promotion: None,
+            elicitation: run.elicitation.as_ref().map(|_| ElicitationForm::Parked),
         },
     };
     run.approval_id = Some(id.to_string());
@@ -77,6 +81,47 @@ pub fn ask(
     let metadata = json!({"approval_id": &*id, "kind": question.kind.as_str()});
     let event = NewEvent::engine(EventType::known("session.waiting_approval"), Some(Json::of(&metadata)?));
     Ok((approval, event))
+}
+
+/// The approval record of a question that a called server asks while its call and its run go on, and its event. It is
+/// closed when the session moves, as every question is.
+pub fn ask_held(
+    session: &Session,
+    question: Json,
+    lasts: std::time::Duration,
+    now: Timestamp,
+    ids: &dyn IdSource,
+) -> Result<(Approval, SessionStep)> {
+    let mut run = Run::of(session);
+    if run.approval_id.is_some() {
+        return Err(Conflict::SessionBusy.into());
+    }
+    if run.assigned_to.is_none() {
+        run.assigned_to = session.head.holder.as_ref().map(ToString::to_string);
+    }
+    let resume = run.resume.clone();
+    let question =
+        ApprovalQuestion { kind: ApprovalKind::Question, staged: question, verdict: GateVerdict::default() };
+    let (mut approval, event) =
+        ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now, ids)?;
+    approval.expires_at = Some(now.plus(lasts));
+    approval.body.elicitation = Some(ElicitationForm::Held);
+    // The run goes on as it was resumed, also with a worker that takes over.
+    run.resume = resume;
+    let mut step = SessionStep::of(Update { run: Some(run.to_json()?), ..Update::default() });
+    step.events.push(event);
+    step.records.push(Record::AddApproval(Box::new(approval.clone())));
+    Ok((approval, step))
+}
+
+/// Closes a held question that got no answer in its time.
+pub fn close_held(session: &Session, approval: &Approval) -> Result<SessionStep> {
+    let mut run = Run::of(session);
+    run.approval_id = None;
+    let mut step = SessionStep::of(Update { run: Some(run.to_json()?), ..Update::default() });
+    let state = ApprovalState::Expired;
+    step.records.push(Record::CloseApproval { id: approval.id.clone(), state, decided_by: None, body: None });
+    Ok(step)
 }
 
 /// How long a question of this kind waits: as its task says; otherwise a tool call waits without end, and anything
@@ -555,6 +600,15 @@ fn asked_next(
 
 /// A person declines to answer: a run goes on without the answer, a person's own step fails.
 fn deny_question(refusal: &DenialTerms, session: &Session, approval: &Approval) -> Result<DecisionOutcome> {
+    if approval.body.elicitation.is_some() {
+        let resume =
+            Resume { reason: refusal.reason.clone(), ..Resume::after(&approval.id, Decision::Deny.as_str()) };
+        let mut step = input_given(session, approval, resume)?;
+        step.events.insert(0, denied_event("user.tool_confirmation", approval, refusal)?);
+        let body = ApprovalBody { reason: refusal.reason.clone(), ..approval.body.clone() };
+        let record = close(approval, ApprovalState::Denied, &refusal.by, body);
+        return Ok(DecisionOutcome::Settled(Box::new(DecisionEffects { step, record, write_back: None })));
+    }
     let run = Run::of(session);
     let mut step = if session.details.agent_slug.is_some() || approval.view_id().is_some() {
         let resume = Resume {
@@ -575,13 +629,92 @@ fn deny_question(refusal: &DenialTerms, session: &Session, approval: &Approval) 
     Ok(DecisionOutcome::Settled(Box::new(DecisionEffects { step, record, write_back: None })))
 }
 
-/// A person answers a question that a run asked: the run goes on with the answer.
-pub fn reply(actor: &Actor, session: &Session, approval: &Approval, reply: &Json) -> Result<DecisionEffects> {
+/// The step by which the call of a server gets what it asked for: a parked run is queued, a held call goes on.
+fn input_given(session: &Session, approval: &Approval, resume: Resume) -> Result<SessionStep> {
+    let mut run = Run::of(session);
+    if approval.body.elicitation == Some(ElicitationForm::Held) {
+        run.approval_id = None;
+        return Ok(SessionStep::of(Update { run: Some(run.to_json()?), ..Update::default() }));
+    }
+    let elicitation = run.elicitation.take();
+    resumed(session, run, Some(Resume { elicitation, ..resume }))
+}
+
+/// Refuses an answer that the call which asked would not get.
+fn check_still_asked(session: &Session, approval: &Approval, now: Timestamp) -> Result<()> {
+    if approval.body.elicitation.is_none() {
+        return Ok(());
+    }
+    if approval.expires_at.is_some_and(|end| end <= now) {
+        return Err(decided(approval, "expired"));
+    }
+    let is_held = approval.body.elicitation == Some(ElicitationForm::Held);
+    if is_held && session.head.claim.as_ref().is_none_or(|claim| claim.lease_until <= now) {
+        return Err(Conflict::NothingAsked { status: session.head.status }.into());
+    }
+    Ok(())
+}
+
+/// A person turns down what a called server asks, and the server is told how.
+pub fn turn_down(
+    actor: &Actor,
+    session: &Session,
+    approval: &Approval,
+    how: TurnDown,
+    now: Timestamp,
+) -> Result<DecisionEffects> {
     check_may_decide(actor, approval)?;
-    if approval.kind != ApprovalKind::Question || session.details.agent_slug.is_none() {
+    if approval.kind != ApprovalKind::Question || approval.body.elicitation.is_none() {
+        return Err(Error::invalid("action", "only what a called server asks is declined or cancelled here"));
+    }
+    check_pending(approval)?;
+    check_still_asked(session, approval, now)?;
+    let (decision, state) = match how {
+        TurnDown::Decline => ("deny", ApprovalState::Denied),
+        TurnDown::Cancel => ("cancel", ApprovalState::Cancelled),
+    };
+    let name = by(actor);
+    let mut step = input_given(session, approval, Resume::after(&approval.id, decision))?;
+    let metadata = json!({"approval_id": &*approval.id, "action": how.as_str()});
+    step.events.insert(0, audit_event("user.tool_result", &name, metadata, None)?);
+    Ok(DecisionEffects {
+        step,
+        record: close(approval, state, &name, approval.body.clone()),
+        write_back: None,
+    })
+}
+
+/// How a person turns down what a called server asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnDown {
+    Decline,
+    Cancel,
+}
+
+impl TurnDown {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Decline => "decline",
+            Self::Cancel => "cancel",
+        }
+    }
+}
+
+/// A person answers a question that a run asked: the run goes on with the answer.
+pub fn reply(
+    actor: &Actor,
+    session: &Session,
+    approval: &Approval,
+    reply: &Json,
+    now: Timestamp,
+) -> Result<DecisionEffects> {
+    check_may_decide(actor, approval)?;
+    let of_run = session.details.agent_slug.is_some() || approval.body.elicitation.is_some();
+    if approval.kind != ApprovalKind::Question || !of_run {
         return Err(Error::invalid("id", "no question of a run waits here"));
     }
     check_pending(approval)?;
+    check_still_asked(session, approval, now)?;
     if let Some(view) = approval.view_id() {
         return Err(Error::invalid(
             "id",
@@ -599,6 +732,15 @@ pub fn reply(actor: &Actor, session: &Session, approval: &Approval, reply: &Json
     }
     let name = by(actor);
     let resume = Resume { reply: Some(reply.clone()), ..Resume::after(&approval.id, "answer") };
+    if approval.body.elicitation.is_some() {
+        let mut step = input_given(session, approval, resume)?;
+        let metadata = json!({"approval_id": &*approval.id, "action": "accept"});
+        let part = Json::object([("type", &Json::stored(r#""data""#)), ("data", reply)]);
+        step.events.insert(0, audit_event("user.tool_result", &name, metadata, Some(Json::of(&[part])?))?);
+        let body = ApprovalBody { edited: Some(reply.clone()), ..approval.body.clone() };
+        let record = close(approval, ApprovalState::Approved, &name, body);
+        return Ok(DecisionEffects { step, record, write_back: None });
+    }
     let mut step = resumed(session, Run::of(session), Some(resume))?;
     let part = match reply.read::<String>() {
         Ok(text) => json!([{"type": "text", "text": text}]),
@@ -654,6 +796,7 @@ pub fn human_complete(
     if approval.kind != ApprovalKind::Question
         || session.details.agent_slug.is_some()
         || approval.view_id().is_some()
+        || approval.body.elicitation.is_some()
     {
         return Err(Error::invalid("id", "no person's step waits here"));
     }

@@ -119,6 +119,19 @@ pub struct ApprovalBody {
     /// Where the staged fields of a promotion are written to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionTarget>,
+    /// Set on a question that a called server asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elicitation: Option<ElicitationForm>,
+}
+
+/// How the call of a server that asks for input waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ElicitationForm {
+    /// The run has ended; the call is made again with the input.
+    Parked,
+    /// The call and its run go on, and the server waits.
+    Held,
 }
 
 /// What a field holds, also where that is `null`.

@@ -202,6 +202,7 @@ fn staged_approval(
             reason: None,
             input_schema: None,
             promotion: Some(target),
+            elicitation: None,
         },
     }
 }

@@ -6,7 +6,9 @@ use super::pauses::release_talk;
 use super::sessions::check_limit;
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Role};
-use crate::approval::decide::{self as decisions, DecisionOutcome, DecisionRequest, check_may_decide};
+use crate::approval::decide::{
+    self as decisions, DecisionOutcome, DecisionRequest, TurnDown, check_may_decide,
+};
 use crate::approval::{Approval, ApprovalKind, ApprovalQuery, ApprovalState, AssigneeFilter};
 use crate::definitions::{DefinitionKind, StoredDefinition, Task};
 use crate::document::DocumentKind;
@@ -151,8 +153,24 @@ impl Engine {
         reply: Json,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        self.answer(actor, id, key, |session, approval, _| decisions::reply(actor, session, approval, &reply))
-            .await
+        self.answer(actor, id, key, |session, approval, now| {
+            decisions::reply(actor, session, approval, &reply, now)
+        })
+        .await
+    }
+
+    /// Turns down what a called server asks.
+    pub async fn turn_down(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        how: TurnDown,
+        key: Option<IdemKey>,
+    ) -> Result<Session> {
+        self.answer(actor, id, key, |session, approval, now| {
+            decisions::turn_down(actor, session, approval, how, now)
+        })
+        .await
     }
 
     /// Completes a person's step.

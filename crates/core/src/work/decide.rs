@@ -269,9 +269,14 @@ fn unfit(session: &Session, mut run: Run, complaints: Vec<String>) -> Result<Run
 }
 
 fn yielded(session: &Session, pause: Pause, now: Timestamp, ids: &dyn IdSource) -> Result<SessionStep> {
+    let mut sealed = None;
     let (to, kind, asked) = match pause {
         Pause::Tool { call } => (Status::AwaitingTool, approval::ApprovalKind::Tool, call),
         Pause::Human { question } => (Status::WaitingHuman, approval::ApprovalKind::Question, question),
+        Pause::Elicitation { question, sealed: call } => {
+            sealed = Some(call);
+            (Status::WaitingHuman, approval::ApprovalKind::Question, Some(question))
+        }
         Pause::View { question, answer: None } => {
             (Status::WaitingHuman, approval::ApprovalKind::Question, Some(question))
         }
@@ -285,6 +290,7 @@ fn yielded(session: &Session, pause: Pause, now: Timestamp, ids: &dyn IdSource) 
     check_asked(kind, &asked)?;
     let mut run = Run::of(session);
     run.resume = None;
+    run.elicitation = sealed;
     if run.assigned_to.is_none() {
         run.assigned_to = session.head.holder.as_ref().map(ToString::to_string);
     }

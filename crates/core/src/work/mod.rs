@@ -2,6 +2,7 @@
 //! Owns the shapes and the pure decisions ([`decide`]); refuses to know how a worker works.
 
 pub mod decide;
+pub mod elicitation;
 pub mod graph;
 pub mod milestone;
 pub mod output;
@@ -143,7 +144,10 @@ impl Settle {
     pub fn question_schema(&self) -> Option<Json> {
         match self {
             Self::Yield {
-                pause: Pause::Human { question: Some(asked) } | Pause::View { question: asked, .. },
+                pause:
+                    Pause::Human { question: Some(asked) }
+                    | Pause::Elicitation { question: asked, .. }
+                    | Pause::View { question: asked, .. },
                 ..
             } => asked.fields().into_iter().find(|(key, _)| key == "schema").map(|(_, schema)| schema),
             _ => None,
@@ -171,6 +175,12 @@ pub enum Pause {
     },
     Human {
         question: Option<Json>,
+    },
+    /// A called server wants a person's input before it goes on with a call. `sealed` is what the worker needs to make
+    /// the call again.
+    Elicitation {
+        question: Json,
+        sealed: String,
     },
     /// A view that the session has published asks. If a respondent answered it before the run paused, the run goes on
     /// with that answer.

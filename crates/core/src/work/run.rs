@@ -44,6 +44,9 @@ pub struct Run {
     pub step: Option<StepOf>,
     /// The approval that the session waits for.
     pub approval_id: Option<String>,
+    /// The call that waits for a person's input, sealed, while the session waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elicitation: Option<String>,
     /// A person's decision, handed to the next claim.
     pub resume: Option<Resume>,
     /// Outputs that were denied, oldest first.
@@ -77,7 +80,7 @@ pub struct StepOf {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resume {
     pub approval_id: String,
-    /// `approve`, `deny` or `answer`.
+    /// `approve`, `deny`, `answer` or `cancel`.
     pub decision: String,
     /// The paused call, as the model made it.
     pub tool_call: Option<Json>,
@@ -90,6 +93,9 @@ pub struct Resume {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view_id: Option<String>,
     pub reason: Option<String>,
+    /// The call that waited for a person's input, sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elicitation: Option<String>,
 }
 
 impl Resume {
@@ -104,6 +110,7 @@ impl Resume {
             reply: None,
             view_id: None,
             reason: None,
+            elicitation: None,
         }
     }
 }
@@ -143,6 +150,7 @@ impl Run {
         Self {
             triggered_by: BridgePerson::of(by),
             approval_id: None,
+            elicitation: None,
             resume: None,
             denials: Vec::new(),
             repairs: 0,

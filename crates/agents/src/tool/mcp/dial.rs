@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::RoleClient;
-use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
-use rmcp::service::{ClientInitializeError, RunningService, serve_client};
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle,
+};
 use rmcp::transport::common::client_side_sse::NeverRetry;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
@@ -15,10 +17,11 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::process::Command;
 
 use super::super::http::{Secrets, fill, filled};
+use super::elicitation::McpClient;
 use super::{BadTool, Error, Transport};
 use crate::outbound::Outbound;
 
-pub(super) type Line = RunningService<RoleClient, ClientConfig>;
+pub(super) type Line = RunningService<RoleClient, McpClient>;
 
 /// A transport with its secrets filled in.
 pub(super) enum Dial {
@@ -56,7 +59,21 @@ impl Dial {
         }
     }
 
+    /// Opens a connection in the newest form of the protocol that the server speaks.
     pub async fn open(&self) -> Result<Line, Error> {
+        let newest = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: None,
+        };
+        match self.open_as(newest).await {
+            // A server of before may hang up on what it does not know.
+            Err(_) => self.open_as(ClientLifecycleMode::Initialize).await,
+            opened => opened,
+        }
+    }
+
+    async fn open_as(&self, lifecycle: ClientLifecycleMode) -> Result<Line, Error> {
+        let client = McpClient::default();
         let opened = match self {
             Self::Child { command, args, env } => {
                 let mut child = Command::new(command);
@@ -64,18 +81,15 @@ impl Dial {
                 child.args(args).env_clear().envs(env).kill_on_drop(true);
                 let transport = TokioChildProcess::builder(child).stderr(Stdio::null()).spawn();
                 let (transport, _) = transport.map_err(|_| Error::Unreachable)?;
-                serve_client(introduction(), transport).await
+                serve_client_with_lifecycle(client, transport, lifecycle).await
             }
             Self::Http { url, headers, outbound } => {
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                 config.custom_headers = headers.clone();
                 // A broken stream is reported at once; the next call opens another connection.
                 config.retry_config = Arc::new(NeverRetry::default());
-                serve_client(
-                    introduction(),
-                    StreamableHttpClientTransport::with_client(outbound.client(), config),
-                )
-                .await
+                let transport = StreamableHttpClientTransport::with_client(outbound.client(), config);
+                serve_client_with_lifecycle(client, transport, lifecycle).await
             }
         };
         opened.map_err(|error| match error {
@@ -85,9 +99,4 @@ impl Dial {
             _ => Error::Malformed { what: "not an MCP server that we understand" },
         })
     }
-}
-
-fn introduction() -> ClientConfig {
-    let us = Implementation::new("sederunt", env!("CARGO_PKG_VERSION"));
-    ClientConfig::new(ClientCapabilities::default(), us)
 }

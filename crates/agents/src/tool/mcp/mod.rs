@@ -10,6 +10,7 @@
 //! it, `sederunt/confirmed`. A result whose JSON says `"requires_confirmation": true` has not acted.
 
 mod dial;
+mod elicitation;
 mod names;
 
 use std::sync::Arc;
@@ -17,11 +18,12 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rmcp::ServiceError;
-use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, RequestMetaObject};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, RequestMetaObject};
 use sederunt_core::json::Json;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::elicitation::CallInput;
 use super::http::{Secrets, wish_for_confirmation};
 use super::{BadTool, CallContext, Error, Outcome, Tool, ToolCall, ToolSpec};
 use crate::limits;
@@ -76,7 +78,7 @@ impl Server {
 
     /// Its tools, named `server__tool`.
     pub async fn tools(self: &Arc<Self>) -> Result<Vec<Arc<dyn Tool>>, Error> {
-        let line = self.line().await?;
+        let line = self.line(false).await?;
         let listed = timeout(self.start_max, line.list_all_tools()).await;
         let listed = listed.map_err(|_| Error::TimedOut { after: self.start_max })?;
         let listed = match listed {
@@ -99,10 +101,14 @@ impl Server {
         listed.into_iter().map(tool).collect()
     }
 
-    /// The open connection, or a new one. Only one is opened at a time.
-    async fn line(&self) -> Result<Arc<Line>, Error> {
+    /// The open connection, or a new one. Only one is opened at a time. On one that can ask, no call was given up before it
+    /// was answered.
+    async fn line(&self, can_ask: bool) -> Result<Arc<Line>, Error> {
         let mut line = self.line.lock().await;
-        if let Some(open) = line.as_ref().filter(|line| !line.is_closed() && !line.is_transport_closed()) {
+        let is_fit = |line: &&Arc<Line>| {
+            !line.is_closed() && !line.is_transport_closed() && !(can_ask && line.service().calls.has_stray())
+        };
+        if let Some(open) = line.as_ref().filter(is_fit) {
             return Ok(Arc::clone(open));
         }
         let opened = timeout(self.start_max, self.dial.open()).await;
@@ -128,18 +134,67 @@ impl Server {
         }
     }
 
-    async fn call(&self, name: &str, call: &ToolCall, context: &CallContext) -> Result<Outcome, Error> {
-        let line = self.line().await?;
-        let mut params = CallToolRequestParams::new(name.to_owned());
-        params.meta = Some(meta(context));
-        params.arguments = call.args.value().as_object().cloned();
-        match line.call_tool(params).await {
-            Ok(result) => Ok(outcome(result)),
-            // The server answered with an error: that is a result.
-            Err(ServiceError::McpError(error)) => {
-                Ok(Outcome::Done { content: error.message.into_owned(), is_error: true, cut: false })
+    async fn call(
+        &self,
+        name: &str,
+        call: &ToolCall,
+        context: &CallContext,
+        after: Duration,
+    ) -> Result<Outcome, Error> {
+        let (until, late) = (Instant::now() + after, Error::TimedOut { after });
+        let line =
+            timeout_at(until, self.line(context.asker.is_some())).await.map_err(|_| late.clone())??;
+        let mut input = context.input.clone().unwrap_or_default();
+        loop {
+            let mut params = CallToolRequestParams::new(name.to_owned());
+            params.meta = Some(meta(context));
+            params.arguments = call.args.value().as_object().cloned();
+            let CallInput { responses, state, rounds } = input;
+            params.input_responses = (!responses.is_empty()).then_some(responses);
+            params.request_state = state;
+            let under_way = line.service().calls.begin(&call.name, context.asker.clone(), until);
+            let mut sent = Box::pin(line.call_tool_once(params));
+            let answer = match timeout_at(until, &mut sent).await {
+                Ok(answer) => answer,
+                // The server was declined just now, and may say what follows.
+                Err(_) if under_way.has_asked() => {
+                    timeout(limits::INPUT_DECLINED_GRACE, &mut sent).await.map_err(|_| late.clone())?
+                }
+                Err(_) => return Err(late),
+            };
+            match answer {
+                Ok(CallToolResponse::Complete(result)) => {
+                    under_way.answered();
+                    return Ok(outcome(result));
+                }
+                Ok(CallToolResponse::InputRequired(asked)) => {
+                    under_way.answered();
+                    let rounds = rounds + 1;
+                    if rounds > limits::INPUT_ROUNDS_MAX {
+                        return Err(Error::InputEndless { limit: limits::INPUT_ROUNDS_MAX });
+                    }
+                    let asked = elicitation::read(asked, rounds)?;
+                    if !asked.forms.is_empty() {
+                        return Ok(Outcome::NeedsInput(Box::new(asked)));
+                    }
+                    if asked.responses.is_empty() {
+                        // The server only wants to be called again.
+                        sleep(limits::TOOL_TRY_WAIT * rounds).await;
+                    }
+                    input = asked.declined();
+                }
+                Ok(_) => {
+                    under_way.answered();
+                    return Err(Error::Malformed { what: "not an answer to the request" });
+                }
+                // The server answered with an error: that is a result.
+                Err(ServiceError::McpError(error)) => {
+                    under_way.answered();
+                    let content = error.message.into_owned();
+                    return Ok(Outcome::Done { content, is_error: true, cut: false });
+                }
+                Err(error) => return Err(self.failure(&line, &error).await),
             }
-            Err(error) => Err(self.failure(&line, &error).await),
         }
     }
 }
@@ -162,7 +217,16 @@ impl Tool for McpTool {
         call: &'a ToolCall,
         context: &'a CallContext,
     ) -> BoxFuture<'a, Result<Outcome, Error>> {
-        Box::pin(self.server.call(&self.name, call, context))
+        self.call_within(call, context, limits::TOOL_CALL_MAX)
+    }
+
+    fn call_within<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        context: &'a CallContext,
+        after: Duration,
+    ) -> BoxFuture<'a, Result<Outcome, Error>> {
+        Box::pin(self.server.call(&self.name, call, context, after))
     }
 }
 

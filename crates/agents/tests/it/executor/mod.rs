@@ -2,8 +2,10 @@
 //! the log, and that nothing happens twice or without leave.
 
 mod crashes;
+mod elicitation;
 mod leave;
 mod limits;
+mod mcp_stand_in;
 mod runs;
 mod world;
 

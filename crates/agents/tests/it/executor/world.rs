@@ -11,6 +11,7 @@ use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::model::scripted::Scripted;
 use sederunt_agents::model::{DeltaSink, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
+use sederunt_agents::tool::mcp;
 use sederunt_core::access::Actor;
 use sederunt_core::approval::decide::Decision;
 use sederunt_core::approval::{Approval, ApprovalQuery, ApprovalState};
@@ -34,6 +35,7 @@ pub struct World {
     pub clock: Arc<SystemClock>,
     pub owner: Arc<Actor>,
     pub scripts: BTreeMap<String, Arc<dyn Model>>,
+    pub servers: BTreeMap<String, Arc<mcp::Server>>,
 }
 
 impl World {
@@ -45,6 +47,7 @@ impl World {
             clock,
             owner: Arc::new(Actor::local(SourceKind::Api)),
             scripts: BTreeMap::new(),
+            servers: BTreeMap::new(),
         }
     }
 
@@ -97,7 +100,8 @@ impl World {
             "scripted:*".to_owned(),
             Price { input_micros: 1_000_000, output_micros: 2_000_000, cached_micros: None },
         )]);
-        kit.means.insert(self.owner.tenant.clone(), Means::default());
+        let means = Means { servers: self.servers.clone(), ..Means::default() };
+        kit.means.insert(self.owner.tenant.clone(), means);
         let settings =
             Settings { worker: "executor".into(), runs_max: 4, lease, base_url: "http://here".into() };
         Executor::new(self.engine.clone(), Arc::new(kit), settings)
@@ -110,7 +114,12 @@ impl World {
 
     pub async fn work_as(&self, executor: &Executor) {
         let actor = Arc::new(executor.actor(self.owner.tenant.clone()));
-        while let Some(claimed) = executor.take(&actor, 1).await.unwrap().pop() {
+        loop {
+            let mut taken = executor.take(&actor, 1).await.unwrap();
+            if taken.is_empty() {
+                taken = executor.take_tools(&actor, 1).await.unwrap();
+            }
+            let Some(claimed) = taken.pop() else { return };
             executor.run(&actor, claimed).await;
         }
     }
