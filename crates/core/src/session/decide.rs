@@ -365,6 +365,7 @@ fn withdraw_question(session: &Session, to: Status, step: &mut SessionStep) -> R
     }
     let mut run = Run::of(session);
     let Some(id) = run.approval_id.take() else { return Ok(()) };
+    run.elicitation = None;
     let state = if to == Status::Expired { ApprovalState::Expired } else { ApprovalState::Cancelled };
     step.records.push(Record::CloseApproval { id: id.into(), state, decided_by: None, body: None });
     step.update.run = Some(run.to_json()?);

@@ -125,6 +125,7 @@ async fn an_approval_reads_back_as_it_was_given(store: &TestStore) {
             reason: Some("why\nnot".into()),
             input_schema: Some(json(r#"{"type":"object"}"#)),
             promotion: Some(a_target()),
+            elicitation: Some(sederunt_core::approval::ElicitationForm::Parked),
         },
         ..an_approval("Ü", "s")
     };

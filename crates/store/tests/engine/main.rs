@@ -6,6 +6,7 @@ mod activity_block;
 mod approvals;
 mod conversations;
 mod documents;
+mod elicitation;
 mod external;
 mod failures;
 mod fences;
