@@ -19,6 +19,9 @@ pub const ENTITY_SESSIONS_MAX: usize = 100;
 pub const ENTITY_SESSIONS_DEFAULT: usize = 20;
 /// The tags that a list of lessons is filtered by: as many as a lesson can have, with room for what separates them.
 pub const TAG_FILTER_CHARS_MAX: usize = TAGS_MAX * (TAG_CHARS_MAX + 10);
+/// Sessions that a list is asked for by their ids, and the characters of that list.
+pub const SESSION_IDS_MAX: usize = 100;
+pub const SESSION_IDS_CHARS_MAX: usize = SESSION_IDS_MAX * (NAME_CHARS_MAX + 1);
 /// A cursor that is a row's number: the digits of a 64-bit number, and a sign.
 pub const ROW_CURSOR_CHARS_MAX: usize = 20;
 /// A cursor of share links: the time of the last one in microseconds, and its id.

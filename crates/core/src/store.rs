@@ -39,7 +39,7 @@ pub use change::{
 pub use guard::{AppendRule, DocumentGuard, Fence, Guard, GuardRows};
 pub use private_budget::PrivateLimits;
 pub use query::{
-    AuditLine, DueApproval, DueSession, FailureQuery, FeedbackDue, FeedbackQuery, MemoryQuery,
+    AuditLine, DueApproval, DueSession, FailureQuery, FeedbackDue, FeedbackQuery, HitSession, MemoryQuery,
     NumberedVector, RecordsKept, RecordsOf, SearchHit, SearchQuery, VectorQuery, Vectors, Vitals,
 };
 pub use record::{Home, Record, SideRecord};

@@ -8,6 +8,7 @@ mod message_groups;
 pub mod postgres;
 mod postings;
 pub mod sqlite;
+mod title_search;
 mod words;
 mod work_queue;
 

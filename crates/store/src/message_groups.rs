@@ -7,7 +7,7 @@
 use sederunt_core::ids::SessionId;
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{SearchHit, SearchQuery};
+use sederunt_core::store::{HitSession, SearchHit, SearchQuery};
 
 use crate::snippet;
 use crate::words::SearchTerms;
@@ -122,23 +122,31 @@ impl<'q> HitPage<'q> {
         self.last
     }
 
-    /// Adds a text of a document if it matches and was not shown before. `false` if the page is full.
-    pub(crate) fn offer(&mut self, document: i64, place: i64, session: &str, seq: i64, text: &str) -> bool {
+    /// Adds a text of a document if it matches and was not shown before. `false` if the page is full. `about` reads the
+    /// session of a text that is added.
+    pub(crate) fn offer<E>(
+        &mut self,
+        (document, place): (i64, i64),
+        session: &str,
+        (seq, text): (i64, &str),
+        about: impl FnOnce() -> Result<HitSession, E>,
+    ) -> Result<bool, E> {
         let number = document + place;
         if number >= self.before || !self.terms.match_text(text) {
-            return true;
+            return Ok(true);
         }
         if self.room() == 0 {
-            return false;
+            return Ok(false);
         }
         let sequence = (seq > 0).then_some(seq.cast_unsigned());
         self.items.push(SearchHit {
             session: SessionId::stored(session),
+            about: about()?,
             sequence,
             snippet: snippet(text, self.terms.asked()),
         });
         self.last = number;
-        true
+        Ok(true)
     }
 
     /// Notes that a document was read to its end.
@@ -159,6 +167,9 @@ impl<'q> HitPage<'q> {
 
 #[cfg(test)]
 mod tests {
+    use sederunt_core::Timestamp;
+    use sederunt_core::session::{SessionType, Status};
+
     use super::*;
 
     fn said(seq: i64, at: i64, bytes: usize) -> IndexText {
@@ -200,6 +211,14 @@ mod tests {
         let terms = SearchTerms::of(&["tapir".to_owned()]).unwrap();
         let (documents, texts) = ([640, 64], ["a tapir", "nobody", "two tapirs", "tapir"]);
         let whole: Vec<(i64, i64)> = vec![(640, 4), (640, 3), (640, 1), (64, 4), (64, 3), (64, 1)];
+        let shown = || {
+            Ok::<_, std::convert::Infallible>(HitSession {
+                title: None,
+                session_type: SessionType::Mixed,
+                status: Status::Idle,
+                last_at: Timestamp::default(),
+            })
+        };
         for limit in 1..=7 {
             let mut query = SearchQuery { words: Vec::new(), seen_by: None, after: None, limit };
             let mut seen = Vec::new();
@@ -210,7 +229,8 @@ mod tests {
                 for document in documents.into_iter().filter(|document| *document < before) {
                     full = (0..4).rev().any(|place| {
                         let session = document.to_string();
-                        !page.offer(document, place, &session, place + 1, texts[place as usize])
+                        let text = (place + 1, texts[place as usize]);
+                        !page.offer((document, place), &session, text, shown).unwrap()
                     });
                     if full {
                         break;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use sederunt_core::access::Actor;
 use sederunt_core::definitions::{Agent, StoredDefinition};
-use sederunt_core::engine::Engine;
+use sederunt_core::engine::{DefinitionFilters, Engine};
 use sederunt_core::ids::{CredentialId, ProcessWorker, TenantId};
 use sederunt_core::session::SessionType;
 use sederunt_core::work::{ClaimRequest, ClaimedRun};
@@ -194,7 +194,7 @@ impl Executor {
         loop {
             let page = self
                 .engine
-                .definitions::<Agent>(actor, Vec::new(), after, core_limits::PAGE_ROWS_MAX)
+                .definitions::<Agent>(actor, DefinitionFilters::default(), after, core_limits::PAGE_ROWS_MAX)
                 .await?;
             agents.extend(page.items.into_iter().filter(|agent| self.kit.runs(agent.value.model.as_deref())));
             match page.next {

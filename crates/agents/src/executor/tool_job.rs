@@ -177,13 +177,16 @@ impl ToolJob {
     fn ask(&self, invoked: &InvokedTool, summary: String) -> Result<Settle, Error> {
         let (id, name) = (Json::of(&invoked.invocation_id)?, Json::of(&invoked.definition.slug)?);
         let (summary, schema) = (Json::of(&summary)?, ValueSchemas::of(&invoked.definition)?.whole);
-        let call = Json::object([
+        let description = invoked.definition.description.as_ref().map(Json::of).transpose()?;
+        let mut fields = vec![
             ("id", &id),
             ("name", &name),
             ("summary", &summary),
             ("args", &invoked.values),
             ("input_schema", &schema),
-        ]);
+        ];
+        fields.extend(description.as_ref().map(|description| ("tool_description", description)));
+        let call = Json::object(fields);
         Ok(Settle::Yield { pause: Pause::Tool { call: Some(call) }, usage: None })
     }
 

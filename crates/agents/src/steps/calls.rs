@@ -199,9 +199,12 @@ impl CallRunner<'_> {
     /// The call as it is shown to a person.
     fn ask_leave(&self, call: &ToolCall, summary: String) -> Result<CallOutcome, StepHalt> {
         let (id, name, about) = (Json::of(&call.id)?, Json::of(&call.name)?, Json::of(&summary)?);
+        let spec = self.tools.spec(&call.name);
+        let description = spec.map(|spec| Json::of(&spec.description)).transpose()?;
         let mut fields = vec![("id", &id), ("name", &name), ("summary", &about), ("args", &call.args)];
-        // The decision may be made on a node that does not know the tool, so its schema is stored with the call.
-        fields.extend(self.tools.input_schema(&call.name).map(|schema| ("input_schema", schema)));
+        // The decision may be made on a node that does not know the tool, so what it is stands with the call.
+        fields.extend(spec.map(|spec| ("input_schema", &spec.schema)));
+        fields.extend(description.as_ref().map(|description| ("tool_description", description)));
         let staged = Json::object(fields);
         Ok(CallOutcome::NeedsLeave { staged, summary })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::json::Json;
+use tokio::time::timeout;
 
 use super::{BadTool, CallContext, Error, Outcome, Schema, Tool, ToolCall, ToolSpec};
 use crate::limits;
@@ -82,9 +83,9 @@ impl Toolbox {
         self.tools.values().map(|entry| entry.tool.spec().clone()).collect()
     }
 
-    /// The schema of the arguments of the tool of this name.
-    pub fn input_schema(&self, name: &str) -> Option<&Json> {
-        self.tools.get(name).map(|entry| &entry.tool.spec().schema)
+    /// The tool of this name as a model is told of it.
+    pub fn spec(&self, name: &str) -> Option<&ToolSpec> {
+        self.tools.get(name).map(|entry| entry.tool.spec())
     }
 
     /// The question to a person before this call may be begun; `None` where no approval is needed, or where the call

@@ -2,12 +2,17 @@
 
 use sederunt_core::approval::decide::{self, Decision as CoreDecision};
 use sederunt_core::approval::{self as core, ApprovalQuery, ApprovalState as CoreState};
+use sederunt_core::definitions::criteria::Dimension as CoreDimension;
 use sederunt_core::definitions::task::OnExpiry as CoreOnExpiry;
+use sederunt_core::engine::ApprovalContext as CoreContext;
 use sederunt_core::session::query::Page;
+use sederunt_core::work::output::OutputContract;
 use sederunt_core::{SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::definitions::{Dimension, Output};
+use super::session::{SessionType, Status};
 use super::{Raw, words};
 use crate::query::params;
 
@@ -96,6 +101,143 @@ impl From<core::Approval> for Approval {
             reason: body.reason,
             created_at,
         }
+    }
+}
+
+params! {
+    /// What else to read.
+    pub struct ExpandQuery {
+        /// `context`: also what a person needs to decide.
+        expand: Option<ApprovalExpansion> = word(),
+    }
+}
+
+/// What an approval is shown with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalExpansion {
+    Context,
+}
+
+/// An approval, with its context where that was asked for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ApprovalAnswer {
+    #[serde(flatten)]
+    pub approval: Approval,
+    /// Only with `expand=context`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pub context: Option<ApprovalContext>,
+}
+
+/// What stands around an approval, as far as the caller may see it; the rest is null.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ApprovalContext {
+    pub session: Option<ContextSession>,
+    pub task: Option<ContextTask>,
+    /// As it is now: the entity that is written to or, if nothing is written, that the session is about.
+    pub entity: Option<ContextEntity>,
+    /// The output contract, as it was when the run was started.
+    #[schema(value_type = Option<Output>)]
+    pub contract: Option<OutputContract>,
+    /// The dimensions by which what is staged is judged, and an edit of it.
+    #[schema(value_type = Vec<Dimension>)]
+    pub criteria: Vec<CoreDimension>,
+    /// Of an output.
+    pub attempt: Option<OutputAttempt>,
+    /// Of a tool call.
+    pub tool: Option<CalledTool>,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ContextSession {
+    pub id: String,
+    pub title: Option<String>,
+    pub session_type: SessionType,
+    pub status: Status,
+    pub agent_slug: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ContextTask {
+    pub id: String,
+    pub slug: String,
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ContextEntity {
+    pub id: String,
+    pub type_slug: String,
+    pub title: Option<String>,
+    #[schema(value_type = Object)]
+    pub fields: Raw,
+    pub version: u64,
+}
+
+/// Which output of a run waits. After the last one is denied, the run fails.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct OutputAttempt {
+    pub number: usize,
+    pub limit: usize,
+}
+
+/// The tool of a call, as it was described when the call was made.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct CalledTool {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    #[schema(value_type = Raw, required = false)]
+    pub input_schema: Option<Raw>,
+}
+
+impl CalledTool {
+    fn of(approval: &core::Approval) -> Option<Self> {
+        let staged = approval.body.staged.as_ref().filter(|_| approval.kind == core::ApprovalKind::Tool)?;
+        let name = staged.fields().into_iter().find(|(key, _)| key == "name");
+        Some(Self {
+            name: name.and_then(|(_, name)| name.read().ok()),
+            description: approval.body.tool_description.clone(),
+            input_schema: approval.body.input_schema.clone().map(Raw),
+        })
+    }
+}
+
+impl From<core::Approval> for ApprovalAnswer {
+    fn from(approval: core::Approval) -> Self {
+        Self { approval: approval.into(), context: None }
+    }
+}
+
+impl From<(core::Approval, CoreContext)> for ApprovalAnswer {
+    fn from((approval, context): (core::Approval, CoreContext)) -> Self {
+        let CoreContext { session, task, entity, contract, criteria, attempt } = context;
+        let context = ApprovalContext {
+            session: session.map(|session| ContextSession {
+                id: session.id.to_string(),
+                title: session.details.title.map(Into::into),
+                session_type: session.head.session_type.into(),
+                status: session.head.status.into(),
+                agent_slug: session.details.agent_slug.map(Into::into),
+            }),
+            task: task.map(|task| ContextTask {
+                id: task.id.into(),
+                slug: task.value.slug,
+                name: task.value.name,
+            }),
+            entity: entity.map(|entity| ContextEntity {
+                id: entity.id.into(),
+                type_slug: entity.value.type_slug,
+                title: entity.value.title,
+                fields: Raw(entity.value.fields),
+                version: entity.version,
+            }),
+            contract,
+            criteria,
+            attempt: attempt.map(|attempt| OutputAttempt { number: attempt.number, limit: attempt.limit }),
+            tool: CalledTool::of(&approval),
+        };
+        Self { approval: approval.into(), context: Some(context) }
     }
 }
 

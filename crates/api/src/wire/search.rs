@@ -4,11 +4,11 @@ use sederunt_core::live::Hint as CoreHint;
 use sederunt_core::memory::Memory;
 use sederunt_core::session::query::Page;
 use sederunt_core::store::SearchHit;
-use sederunt_core::{Error, limits};
+use sederunt_core::{Error, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::session::Status;
+use super::session::{SessionType, Status};
 use crate::limits::HINT_CURSOR_CHARS_MAX;
 use crate::query::params;
 
@@ -29,6 +29,11 @@ params! {
 pub struct Hit {
     pub session_id: String,
     /// The event, or null for the title or description.
+    pub title: Option<String>,
+    pub session_type: SessionType,
+    pub status: Status,
+    #[schema(value_type = String, format = DateTime)]
+    pub last_activity_at: Timestamp,
     pub sequence: Option<u64>,
     pub snippet: String,
 }
@@ -63,6 +68,10 @@ impl From<Page<SearchHit, i64>> for Hits {
         let hit = |hit: SearchHit| Hit {
             session_id: hit.session.to_string(),
             sequence: hit.sequence,
+            title: hit.about.title.map(Into::into),
+            session_type: hit.about.session_type.into(),
+            status: hit.about.status.into(),
+            last_activity_at: hit.about.last_at,
             snippet: hit.snippet,
         };
         Self {

@@ -5,11 +5,13 @@ use sederunt_core::session::export::ExportFormat as CoreFormat;
 use sederunt_core::session::query::{ListCursor, Page, SessionQuery, TypeFilter};
 use sederunt_core::session::source::Company as CoreCompany;
 use sederunt_core::session::{self as core, StatusSet};
-use sederunt_core::{Error, Timestamp, UserId, limits};
+use sederunt_core::work::run::StepOf;
+use sederunt_core::{Error, SessionId, Timestamp, UserId, limits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Count, Raw, words};
+use crate::limits::{SESSION_IDS_CHARS_MAX, SESSION_IDS_MAX};
 use crate::query::params;
 use sederunt_core::strict::{Object, given};
 
@@ -61,6 +63,23 @@ pub struct Claim {
     pub attempts: u32,
 }
 
+/// The place of a session in the graph of its parent, frozen when the run was started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionStep {
+    pub key: String,
+    /// The step's name, or its key where it has none.
+    pub name: String,
+    /// Keys of the steps that must be done first. What was imported may name steps that do not exist, or go in a circle.
+    pub depends_on: Vec<String>,
+}
+
+impl From<StepOf> for SessionStep {
+    fn from(step: StepOf) -> Self {
+        let StepOf { key, name, depends_on } = step;
+        Self { name: name.unwrap_or_else(|| key.clone()), key, depends_on }
+    }
+}
+
 /// A durable thread of talk or work.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Session {
@@ -80,6 +99,9 @@ pub struct Session {
     pub parent_id: Option<String>,
     pub root_id: Option<String>,
     pub retry_of: Option<String>,
+    /// Of a child in a graph of steps; null for other sessions.
+    #[serde(default)]
+    pub step: Option<SessionStep>,
     pub title: Option<String>,
     pub description: Option<String>,
     pub description_source: Option<DescriptionSource>,
@@ -123,6 +145,7 @@ pub struct Session {
 
 impl From<core::Session> for Session {
     fn from(session: core::Session) -> Self {
+        let step = StepOf::of(&session).map(Into::into);
         let core::Session { tenant, id, head, details, participants } = session;
         let text = |text: Option<Box<str>>| text.map(String::from);
         Self {
@@ -146,6 +169,7 @@ impl From<core::Session> for Session {
             parent_id: details.parent_id.map(|id| id.to_string()),
             root_id: details.root_id.map(|id| id.to_string()),
             retry_of: details.retry_of.map(|id| id.to_string()),
+            step,
             title: text(details.title),
             description: text(details.description),
             description_source: details.description_source.map(Into::into),
@@ -379,6 +403,9 @@ pub struct Fork {
 params! {
     /// Filters of a list; all that are given must hold.
     pub struct SessionsQuery {
+        /// Only these, at most 100, separated by commas. The answer leaves out those that the caller may not see. An id with
+        /// a comma cannot be asked for.
+        ids: Vec<String> = text().chars_max(SESSION_IDS_CHARS_MAX).list(),
         session_type | "type": Option<SessionType> = word(),
         /// One status, or several separated by commas: sessions in any of them.
         status: Option<String> = name().example("running,waiting_human"),
@@ -434,7 +461,11 @@ impl TryFrom<SessionsQuery> for SessionQuery {
         if query.metadata.len() > limits::METADATA_FILTER_KEYS_MAX {
             return Err(Error::invalid("metadata", "names too many keys"));
         }
+        if query.ids.len() > SESSION_IDS_MAX {
+            return Err(Error::invalid("ids", format!("must be at most {SESSION_IDS_MAX}")));
+        }
         Ok(Self {
+            ids: query.ids.iter().map(|id| SessionId::parse(id)).collect::<Result<_, _>>()?,
             types: query.session_type.map_or(TypeFilter::All, |one| TypeFilter::Only(one.into())),
             status: query.status.as_deref().map(StatusSet::parse).transpose()?,
             group: query.group.map(Into::into),

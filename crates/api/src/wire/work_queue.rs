@@ -34,7 +34,7 @@ impl From<CoreCounts> for QueueCounts {
     }
 }
 
-/// One line of a bucket: an approval with its session, a session, or a task.
+/// One line of a bucket: an approval with its session and, if it has one, its task; a session; or a task.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct QueueItem {
     pub kind: QueueItemKind,
@@ -55,9 +55,12 @@ pub enum QueueItemKind {
 impl From<WaitingItem> for QueueItem {
     fn from(waiting: WaitingItem) -> Self {
         let (kind, approval, session, task) = match waiting {
-            WaitingItem::Approval(approval, session) => {
-                (QueueItemKind::Approval, Some((*approval).into()), Some((*session).into()), None)
-            }
+            WaitingItem::Approval(approval, session, task) => (
+                QueueItemKind::Approval,
+                Some((*approval).into()),
+                Some((*session).into()),
+                task.map(|task| (*task).into()),
+            ),
             WaitingItem::Session(session) => (QueueItemKind::Session, None, Some((*session).into()), None),
             WaitingItem::Task(task) => (QueueItemKind::Task, None, None, Some((*task).into())),
         };

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::promotion;
 use super::safety_gate::{GateVerdict, check_choices, evaluate_safety_gate};
 use super::{
-    Approval, ApprovalBody, ApprovalKind, ApprovalState, ElicitationForm, call_id, digest, split_schema,
+    Approval, ApprovalBody, ApprovalKind, ApprovalState, ElicitationForm, StagedCall, call_id, digest,
     with_args,
 };
 use crate::access::{Actor, Role};
@@ -46,10 +46,10 @@ pub fn ask(
 ) -> Result<(Approval, NewEvent)> {
     let id: Box<str> = ids.ordered().to_string().into();
     let life = waits_for(question.kind, run);
-    let (staged, input_schema) = match question.kind {
-        ApprovalKind::Tool => split_schema(&question.staged),
+    let StagedCall { call: staged, input_schema, description } = match question.kind {
+        ApprovalKind::Tool => StagedCall::of(&question.staged),
         ApprovalKind::Output | ApprovalKind::Promotion | ApprovalKind::Question | ApprovalKind::Broken => {
-            (question.staged, None)
+            StagedCall { call: question.staged, input_schema: None, description: None }
         }
     };
     let approval = Approval {
@@ -72,6 +72,7 @@ pub fn ask(
             edited: None,
             reason: None,
             input_schema,
+            tool_description: description.and_then(|text| text.read().ok()),
             promotion: None,
             elicitation: run.elicitation.as_ref().map(|_| ElicitationForm::Parked),
         },

@@ -116,6 +116,9 @@ pub struct ApprovalBody {
     /// JSON Schema of a call's arguments, as the tool had it when the call was parked: an edit is checked against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Json>,
+    /// What the tool of a call does, as it was described when the call was parked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_description: Option<String>,
     /// Where the staged fields of a promotion are written to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionTarget>,
@@ -179,15 +182,29 @@ pub fn asked_by(question: &Json) -> Option<String> {
     id.read().ok()
 }
 
-/// A call as it is staged, and the schema of its arguments if the worker gave one as `input_schema`.
-pub fn split_schema(call: &Json) -> (Json, Option<Json>) {
-    let (schema, rest): (Vec<_>, Vec<_>) =
-        call.fields().into_iter().partition(|(key, _)| key == "input_schema");
-    match schema.into_iter().next() {
-        Some((_, schema)) => {
-            (Json::object(rest.iter().map(|(key, value)| (key.as_str(), value))), Some(schema))
-        }
-        None => (call.clone(), None),
+/// A call as it is staged, and what its worker said of the tool.
+#[derive(Debug)]
+pub struct StagedCall {
+    pub call: Json,
+    /// JSON Schema of the arguments, if the worker gave one as `input_schema`.
+    pub input_schema: Option<Json>,
+    /// What the tool does, if the worker said so as `tool_description`.
+    pub description: Option<Json>,
+}
+
+impl StagedCall {
+    pub fn of(asked: &Json) -> Self {
+        let mut rest = asked.fields();
+        let mut take = |name: &str| {
+            let at = rest.iter().position(|(key, _)| key == name)?;
+            Some(rest.remove(at).1)
+        };
+        let (input_schema, description) = (take("input_schema"), take("tool_description"));
+        let call = match (&input_schema, &description) {
+            (None, None) => asked.clone(),
+            _ => Json::object(rest.iter().map(|(key, value)| (key.as_str(), value))),
+        };
+        Self { call, input_schema, description }
     }
 }
 

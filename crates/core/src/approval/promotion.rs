@@ -201,6 +201,7 @@ fn staged_approval(
             edited: None,
             reason: None,
             input_schema: None,
+            tool_description: None,
             promotion: Some(target),
             elicitation: None,
         },

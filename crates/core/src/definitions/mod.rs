@@ -147,6 +147,9 @@ impl DocTitle {
 pub struct DocQuery {
     pub kind: DefinitionKind,
     pub facets: Vec<(&'static str, String)>,
+    /// Words that must all be found in the title, id or slug, as prefixes. A page ends after so many rows without them that
+    /// the next call continues.
+    pub text: Option<String>,
     /// Only what this user made or is assigned to.
     pub of_user: Option<UserId>,
     /// The number of the previous page's last row.

@@ -12,7 +12,7 @@ use crate::definitions::{
     StoredDefinition, Task, ToolDefinition, UsedModel, View, check_configures, patched, reader, shows,
 };
 use crate::error::{Error, Result};
-use crate::ids::check_name;
+use crate::ids::{check_name, check_text};
 use crate::json::Json;
 use crate::json_schema;
 use crate::limits;
@@ -21,6 +21,15 @@ use crate::session::query::Page;
 use crate::store::{Change, IdemKey, KeyNote, Record};
 use crate::time::Timestamp;
 use crate::view::SESSION_FACET;
+
+/// Filters of a list of definitions; all given ones must hold.
+#[derive(Clone, Debug, Default)]
+pub struct DefinitionFilters {
+    /// (name, value)
+    pub facets: Vec<(&'static str, String)>,
+    /// Words in the title, id or slug.
+    pub text: Option<String>,
+}
 
 /// Agents that exist without a definition.
 pub const BUILT_IN_AGENTS: [&str; 2] = ["eliza", EXTERNAL_AGENT];
@@ -102,12 +111,17 @@ impl Engine {
     pub async fn definitions<T: Definition>(
         &self,
         actor: &Actor,
-        facets: Vec<(&'static str, String)>,
+        asked: DefinitionFilters,
         after: Option<i64>,
         limit: usize,
     ) -> Result<Page<StoredDefinition<T>, i64>> {
         check_limit(limit)?;
-        let query = DocQuery { kind: T::KIND, facets, of_user: reader(actor, T::KIND)?, after, limit };
+        let DefinitionFilters { facets, text } = asked;
+        if let Some(text) = &text {
+            check_text("q", text, limits::QUERY_CHARS_MAX)?;
+        }
+        let of_user = reader(actor, T::KIND)?;
+        let query = DocQuery { kind: T::KIND, facets, text, of_user, after, limit };
         let page = self.tenant.docs(&actor.tenant, query).await?;
         let items = page.items.iter().map(StoredDefinition::of).collect::<Result<_>>()?;
         Ok(Page { items, next: page.next })
@@ -222,7 +236,8 @@ impl Engine {
         let mut all = Vec::new();
         let mut after = None;
         loop {
-            let page = self.definitions(actor, Vec::new(), after, limits::PAGE_ROWS_MAX).await?;
+            let page =
+                self.definitions(actor, DefinitionFilters::default(), after, limits::PAGE_ROWS_MAX).await?;
             all.extend(page.items);
             match page.next {
                 Some(next) => after = Some(next),

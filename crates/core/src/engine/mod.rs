@@ -6,6 +6,7 @@
 
 mod activity;
 mod activity_block;
+mod approval_context;
 mod approvals;
 mod consequences;
 mod credential;
@@ -50,9 +51,10 @@ use futures_util::future::BoxFuture;
 
 pub use activity::StartedBridge;
 pub use activity_block::RecentActivity;
+pub use approval_context::{ApprovalContext, OutputAttempt};
 pub use credential::{Credential, TokenClaims};
 pub use crises::CrisisHold;
-pub use definitions::BUILT_IN_AGENTS;
+pub use definitions::{BUILT_IN_AGENTS, DefinitionFilters};
 pub use document_apply::AppliedDocument;
 pub use document_patches::{PatchRequest, PatchedDocument};
 pub use documents::DocumentValue;

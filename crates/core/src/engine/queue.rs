@@ -18,7 +18,8 @@ const FAILED_SHOWN: Duration = Duration::from_secs(24 * 3600);
 /// An item of a bucket, with its subject.
 #[derive(Clone, Debug)]
 pub enum WaitingItem {
-    Approval(Box<Approval>, Box<Session>),
+    /// With its task, if it has one that the caller may read.
+    Approval(Box<Approval>, Box<Session>, Option<Box<StoredDefinition<Task>>>),
     Session(Box<Session>),
     Task(Box<StoredDefinition<Task>>),
 }
@@ -59,9 +60,14 @@ impl Engine {
                     None => None,
                 };
                 let session = session(&on).await?;
-                approval
-                    .zip(session)
-                    .map(|(approval, session)| WaitingItem::Approval(Box::new(approval), Box::new(session)))
+                match approval.zip(session) {
+                    Some((approval, session)) => {
+                        let task = self.shown_definition(actor, approval.task_id.as_deref()).await?;
+                        let task = task.map(Box::new);
+                        Some(WaitingItem::Approval(Box::new(approval), Box::new(session), task))
+                    }
+                    None => None,
+                }
             }
             QueueItem::Session(id) => session(&id)
                 .await?

@@ -53,7 +53,11 @@ impl Engine {
                     values: None,
                     retry_of: None,
                     parent: Some((parent.id.clone(), root.clone())),
-                    step: Some(StepOf { key: step.key.clone(), depends_on: needs }),
+                    step: Some(StepOf {
+                        key: step.key.clone(),
+                        name: Some(below.definition.name.clone()),
+                        depends_on: needs,
+                    }),
                 };
                 let mut start = new.made(&*self.ids)?;
                 let drafted = start.new.clone().made(parent.tenant.clone(), start.new.head.clone(), now);
@@ -138,7 +142,11 @@ impl Engine {
             if n == 0 {
                 details.parent_id = Some(parent.id.clone());
                 let mut run: Run = details.run.as_ref().and_then(|run| run.read().ok()).unwrap_or_default();
-                run.step = Some(StepOf { key: TASK_STEP.to_owned(), depends_on: Vec::new() });
+                run.step = Some(StepOf {
+                    key: TASK_STEP.to_owned(),
+                    name: details.title.as_deref().map(str::to_owned),
+                    depends_on: Vec::new(),
+                });
                 details.run = Some(run.to_json()?);
             }
         }

@@ -606,6 +606,7 @@ impl Engine {
         let query = DocQuery {
             kind: DefinitionKind::View,
             facets: vec![(SESSION_FACET, session.id.to_string())],
+            text: None,
             of_user: None,
             after: None,
             limit: limits::PAGE_ROWS_MAX,
@@ -670,7 +671,14 @@ impl Engine {
     /// The entity id of a lead: the existing one with this address, or a new one.
     pub(super) async fn lead_id(&self, tenant: &TenantId, secret: &[u8; 32], lead: &Lead) -> Result<String> {
         let facets = vec![("type_slug", LEAD.to_owned()), (EMAIL, lead.email.clone())];
-        let query = DocQuery { kind: DefinitionKind::Entity, facets, of_user: None, after: None, limit: 1 };
+        let query = DocQuery {
+            kind: DefinitionKind::Entity,
+            facets,
+            text: None,
+            of_user: None,
+            after: None,
+            limit: 1,
+        };
         let known = self.tenant.docs(tenant, query).await?.items.pop();
         Ok(known.map_or_else(|| lead.entity_id(secret, tenant), |known| known.id.into()))
     }

@@ -25,6 +25,8 @@ impl TypeFilter {
 #[derive(Clone, Debug)]
 pub struct SessionQuery {
     pub types: TypeFilter,
+    /// Only these; empty: all.
+    pub ids: Vec<SessionId>,
     /// Any of these.
     pub status: Option<StatusSet>,
     pub group: Option<StatusSet>,
@@ -75,6 +77,7 @@ impl SessionQuery {
     pub const fn of(types: TypeFilter, limit: usize) -> Self {
         Self {
             types,
+            ids: Vec::new(),
             status: None,
             group: None,
             kind: None,

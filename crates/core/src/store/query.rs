@@ -5,6 +5,7 @@ use crate::ids::{SessionId, TenantId, UserId};
 use crate::memory::vector::Vector;
 use crate::memory::{self, Owner};
 use crate::safety::opaque::OpaqueId;
+use crate::session::{SessionType, Status};
 use crate::time::Timestamp;
 
 /// A session that the sweeper should look at.
@@ -123,9 +124,19 @@ pub struct SearchQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchHit {
     pub session: SessionId,
+    pub about: HitSession,
     /// The event, or `None` for the title or description.
     pub sequence: Option<u64>,
     pub snippet: String,
+}
+
+/// What a hit shows of its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HitSession {
+    pub title: Option<Box<str>>,
+    pub session_type: SessionType,
+    pub status: Status,
+    pub last_at: Timestamp,
 }
 
 /// One stored line of the audit trail.

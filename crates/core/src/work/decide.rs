@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::run::{Resume, Run};
 use super::{ClaimOrder, Pause, Settle};
-use crate::approval;
 use crate::approval::decide::ApprovalQuestion;
 use crate::approval::safety_gate::{GateVerdict, evaluate_safety_gate};
+use crate::approval::{self, StagedCall};
 use crate::error::{Error, Result};
 use crate::event::{AppendOutcome, Event, EventType, NewEvent, advance};
 use crate::ids::{IdSource, SessionId, check_name, check_text};
@@ -352,9 +352,14 @@ pub(crate) fn check_asked(kind: approval::ApprovalKind, asked: &Json) -> Result<
             if value.get("args").is_some_and(|args| !args.is_object()) {
                 return Err(Error::invalid("tool_call.args", "must be an object"));
             }
-            approval::split_schema(asked)
-                .1
-                .map_or(Ok(()), |schema| crate::json_schema::check("tool_call.input_schema", &schema))
+            let StagedCall { input_schema, description, .. } = StagedCall::of(asked);
+            if let Some(description) = description {
+                let text: String = description
+                    .read()
+                    .map_err(|_| Error::invalid("tool_call.tool_description", "must be a text"))?;
+                check_text("tool_call.tool_description", &text, limits::DESCRIPTION_CHARS_MAX)?;
+            }
+            input_schema.map_or(Ok(()), |schema| crate::json_schema::check("tool_call.input_schema", &schema))
         }
         _ => {
             if text("text").is_none_or(|text| text.trim().is_empty()) {

@@ -72,8 +72,28 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepOf {
     pub key: String,
+    /// A run from before names were frozen has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     #[serde(default)]
     pub depends_on: Vec<String>,
+}
+
+impl StepOf {
+    /// The place of a session in its graph, as it was when the graph was made. Its dependencies may name any keys, and one
+    /// another: what was imported is not checked again.
+    pub fn of(session: &Session) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Place {
+            step: Option<StepOf>,
+        }
+        let run = session.details.run.as_ref()?;
+        // Most sessions are no steps: a text search spares lists of them the parsing.
+        if !run.as_str().contains(r#""step":{"#) {
+            return None;
+        }
+        run.read::<Place>().ok()?.step
+    }
 }
 
 /// How a run goes on after a person's decision or answer.
@@ -188,4 +208,44 @@ const fn is_false(flag: &bool) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
 const fn is_zero(count: &u32) -> bool {
     *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Incarnation, RandomIds, SessionId, TenantId};
+    use crate::session::{Details, Head, SessionSource, SessionType, SourceKind, Status};
+
+    fn with_run(run: Option<&str>) -> Session {
+        let head = Head::blank(Incarnation::drawn(&RandomIds), SessionType::Agent, Status::Draft, None);
+        let mut details = Details::blank(SessionSource::direct(SourceKind::Api, false));
+        details.run = run.map(Json::stored);
+        let (tenant, id) = (TenantId::stored("t"), SessionId::stored("s"));
+        Session { tenant, id, head, details, participants: Vec::new() }
+    }
+
+    #[test]
+    fn the_place_of_a_step_is_read_as_it_stands_even_from_a_circle() {
+        let place = |key: &str, name: Option<&str>, needs: &[&str]| StepOf {
+            key: key.to_owned(),
+            name: name.map(str::to_owned),
+            depends_on: needs.iter().map(|&key| key.to_owned()).collect(),
+        };
+        for (run, expected) in [
+            (None, None),
+            (Some(r#"{"step":null}"#), None),
+            (Some(r#"{"step":{"key":"a"}}"#), Some(place("a", None, &[]))),
+            (
+                Some(r#"{"limits":{},"step":{"key":"a","name":"A","depends_on":["b","a","gone"]}}"#),
+                Some(place("a", Some("A"), &["b", "a", "gone"])),
+            ),
+            (
+                Some(r#"{"output":{"type":"object","schema":{"properties":{"step":{"type":"object"}}}}}"#),
+                None,
+            ),
+            (Some(r#"{"step":{"no key":1}}"#), None),
+        ] {
+            assert_eq!(StepOf::of(&with_run(run)), expected, "{run:?}");
+        }
+    }
 }

@@ -221,7 +221,8 @@ fn child(
     let last = !task.steps.iter().any(|other| other.depends_on.contains(&step.key));
     let output = step.output.clone().or_else(|| task.output.clone().filter(|_| last));
     let mut run = contract(order, output, last);
-    run.step = Some(StepOf { key: step.key.clone(), depends_on: step.depends_on.clone() });
+    run.step =
+        Some(StepOf { key: step.key.clone(), name: step.name.clone(), depends_on: step.depends_on.clone() });
     if let Some(person) = &step.assigned_to {
         run.assigned_to = Some(person.clone());
     }

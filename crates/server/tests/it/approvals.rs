@@ -17,6 +17,8 @@ on_every_store!(
     several_pending_must_be_named_one_by_one,
     silence_never_approves,
     only_the_assignee_and_owners_see_what_waits,
+    an_approval_is_read_with_what_its_decider_needs,
+    the_context_of_an_approval_leaves_out_what_its_reader_may_not_see,
 );
 
 /// Starts the judged task and brings its output before its assignee.
@@ -281,4 +283,87 @@ async fn only_the_assignee_and_owners_see_what_waits(store_kind: StoreKind) {
     }
     assert_eq!(ada.get("/api/approvals?mine=true").await.expect(200).body["items"][0]["id"], approval["id"]);
     ada.post(&decide(&approval), yes).await.expect(200);
+}
+
+async fn an_approval_is_read_with_what_its_decider_needs(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
+    let ada = server.key(Role::Member, "ada").await;
+    stage(&owner).await;
+    let task = owner.post("/api/tasks", judged()).await.expect(201).id();
+    let (session, approval) = staged(&owner, &worker, json!({"summary": "x", "tone": "blunt"})).await;
+    owner.patch("/api/tasks/report", json!({"output": null, "name": "Renamed"})).await.expect(200);
+    owner.patch("/api/criteria-sets/manners", json!({"name": "Changed", "dimensions": []})).await;
+    let one = format!("/api/approvals/{}", approval["id"].as_str().unwrap());
+    assert_eq!(ada.get(&one).await.expect(200).body, approval, "without being asked it is as before");
+    ada.get(&format!("{one}?expand=everything")).await.refused(422, "invalid");
+    let mut shown = ada.get(&format!("{one}?expand=context")).await.expect(200).body;
+    let context = shown.as_object_mut().unwrap().remove("context").unwrap();
+    assert_eq!(shown, approval);
+    assert_eq!(
+        context["session"],
+        json!({"id": session, "title": "Report on a city", "session_type": "agent",
+            "status": "waiting_human", "agent_slug": "scribe"})
+    );
+    assert_eq!(context["task"], json!({"id": task, "slug": "report", "name": "Renamed"}));
+    assert_eq!(
+        context["entity"],
+        json!({"id": ENTITY, "type_slug": "city", "title": "Oban", "fields": {"people": 8490}, "version": 1})
+    );
+    assert_eq!(context["contract"]["type"], "entity", "the contract is the one of the start");
+    assert_eq!(context["contract"]["schema"]["required"], json!(["summary"]));
+    assert_eq!(context["criteria"][0]["options"].as_array().unwrap().len(), 3, "so are the criteria");
+    assert_eq!(context["attempt"], json!({"number": 1, "limit": 3}));
+    assert_eq!(context["tool"], Value::Null);
+
+    ada.post(&decide(&approval), json!({"decision": "deny"})).await.expect(200);
+    let claimed = claim(&worker).await;
+    complete(&worker, &claimed, json!({"summary": "y", "tone": "kind"})).await.expect(200);
+    let second = only_of(&owner, &session).await;
+    let again = format!("/api/approvals/{}?expand=context", second["id"].as_str().unwrap());
+    assert_eq!(ada.get(&again).await.expect(200).body["context"]["attempt"]["number"], 2);
+
+    owner
+        .post("/api/tasks", json!({"slug": "mail", "name": "Mail", "agent_slug": "eliza"}))
+        .await
+        .expect(201);
+    let mail = trigger(&owner, "mail").await;
+    let claimed = claim(&worker).await;
+    let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}});
+    let call = |description: Value| {
+        json!({"epoch": claimed["epoch"], "kind": "tool", "tool_call": {"id": "c1", "name": "send_mail",
+            "args": {"to": "all"}, "input_schema": schema, "tool_description": description}})
+    };
+    let path = format!("/api/sessions/{mail}/yield");
+    for wrong in [json!(7), json!("x".repeat(2_001))] {
+        worker.post(&path, call(wrong)).await.refused(422, "invalid");
+    }
+    worker.post(&path, call(json!("Sends a mail."))).await.expect(200);
+    let asked = only_of(&owner, &mail).await;
+    assert_eq!(asked["staged"], json!({"id": "c1", "name": "send_mail", "args": {"to": "all"}}));
+    let path = format!("/api/approvals/{}?expand=context", asked["id"].as_str().unwrap());
+    let context = owner.get(&path).await.expect(200).body["context"].clone();
+    let tool = json!({"name": "send_mail", "description": "Sends a mail.", "input_schema": schema});
+    assert_eq!((&context["tool"], &context["attempt"]), (&tool, &Value::Null));
+    assert_eq!((&context["entity"], &context["contract"]), (&Value::Null, &Value::Null));
+}
+
+async fn the_context_of_an_approval_leaves_out_what_its_reader_may_not_see(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, worker) = (server.key(Role::Owner, "").await, server.key(Role::Worker, "").await);
+    let (ada, guest) = (server.key(Role::Member, "ada").await, server.key(Role::Guest, "eve").await);
+    stage(&owner).await;
+    owner.post("/api/tasks", judged()).await.expect(201);
+    let (session, approval) = staged(&owner, &worker, json!({"summary": "x", "tone": "kind"})).await;
+    let one = format!("/api/approvals/{}?expand=context", approval["id"].as_str().unwrap());
+    for stranger in [&guest, &worker] {
+        stranger.get(&one).await.refused(404, "not_found");
+    }
+    owner.patch("/api/tasks/report", json!({"assigned_to": "bob"})).await.expect(200);
+    owner.patch(&format!("/api/sessions/{session}"), json!({"participants": []})).await.expect(200);
+    let context = ada.get(&one).await.expect(200).body["context"].clone();
+    assert_eq!((&context["session"], &context["task"]), (&Value::Null, &Value::Null));
+    assert_eq!(context["contract"]["type"], "entity", "what the decision is judged by stays");
+    let context = owner.get(&one).await.expect(200).body["context"].clone();
+    assert_eq!((&context["session"]["id"], &context["task"]["slug"]), (&json!(session), &json!("report")));
 }

@@ -19,6 +19,7 @@ on_every_store!(
     owners_define_and_others_read,
     a_repeat_defines_once,
     a_list_goes_on_where_it_ended,
+    tasks_and_entities_are_found_by_their_words,
     a_bundle_goes_from_one_tenant_to_another_whole,
     a_bundle_lands_whole_or_not_at_all,
     what_this_server_will_not_run_is_warned_about_when_it_is_defined,
@@ -286,4 +287,36 @@ async fn what_this_server_will_not_run_is_warned_about_when_it_is_defined(store_
         json!([format!("agent `absent`: {no_model}"), format!("task `t`, agent `fits`: {no_price}")]);
     assert_eq!(imported["warnings"], expected, "{imported}");
     assert_eq!(owner.get("/api/bundle").await.expect(200).body["agents"][0].get("warnings"), None);
+}
+
+async fn tasks_and_entities_are_found_by_their_words(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (owner, ada) = (server.key(Role::Owner, "").await, server.key(Role::Member, "ada").await);
+    for (slug, name) in [("weekly", "Reconcile the invoices"), ("yearly", "Close the books")] {
+        owner.post("/api/tasks", json!({"slug": slug, "name": name})).await.expect(201);
+    }
+    let entity = json!({"id": ENTITY, "type_slug": "company", "title": "Acme Café"});
+    owner.post("/api/entities", entity).await.expect(201);
+    let found = async |who: &crate::server::Caller<'_>, path: &str| {
+        let page = who.get(path).await.expect(200).body;
+        page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).count()
+    };
+    for (path, count) in [
+        ("/api/tasks?q=recon", 1),
+        ("/api/tasks?q=the", 2),
+        ("/api/tasks?q=yearly+books", 1),
+        ("/api/tasks?q=the&status=paused", 0),
+        ("/api/tasks?q=", 2),
+        ("/api/tasks?q=!", 0),
+        ("/api/entities?q=cafe", 1),
+        ("/api/entities?q=cafe&type_slug=place", 0),
+        ("/api/entities?q=0198c5d2", 1),
+    ] {
+        assert_eq!(found(&owner, path).await, count, "{path}");
+    }
+    assert_eq!(found(&ada, "/api/tasks?q=recon").await, 0, "it is not hers to see");
+    assert_eq!(found(&ada, "/api/entities?q=acme").await, 1);
+    let long = "a".repeat(501);
+    owner.get(&format!("/api/tasks?q={long}")).await.refused(422, "invalid");
+    owner.get("/api/agents?q=a").await.refused(422, "invalid");
 }

@@ -17,6 +17,11 @@ async fn words_are_found_in_what_the_caller_may_see(store_kind: StoreKind) {
     let hit = hits["items"].as_array().unwrap().iter().find(|hit| hit["sequence"] == 2).unwrap();
     assert_eq!(hit["session_id"], json!(id));
     assert!(hit["snippet"].as_str().unwrap().contains("harbour"));
+    let row = ann.get(&format!("/api/sessions/{id}")).await.expect(200).body;
+    for field in ["title", "session_type", "status", "last_activity_at"] {
+        assert_eq!(hit[field], row[field], "{field}");
+    }
+    assert!(hit["title"].is_null() && hit["last_activity_at"].is_string());
     assert_eq!(bob.get("/api/search?q=harbour").await.expect(200).body["items"], json!([]));
     assert_eq!(ann.get("/api/search?q=submarine").await.expect(200).body["items"], json!([]));
 }

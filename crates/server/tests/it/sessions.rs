@@ -13,6 +13,7 @@ on_every_store!(
     a_session_is_read_changed_and_deleted,
     a_groups_session_is_deleted_by_an_owner_who_says_so,
     lists_are_filtered_and_go_on_from_their_cursor,
+    sessions_are_listed_by_their_ids_as_far_as_the_caller_may_see_them,
     the_state_follows_a_turn_and_a_run,
     the_state_says_why_a_run_failed,
     a_stranger_cannot_tell_missing_from_not_yours,
@@ -143,6 +144,30 @@ async fn lists_are_filtered_and_go_on_from_their_cursor(store_kind: StoreKind) {
         assert_eq!(refused.body["error"]["field"], "status");
         let sentence = refused.body["error"]["message"].as_str().unwrap();
         assert!(sentence.contains(named) && sentence.contains("waiting_human"), "{sentence}");
+    }
+}
+
+async fn sessions_are_listed_by_their_ids_as_far_as_the_caller_may_see_them(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let (ann, bob) = (server.key(Role::Member, "ann").await, server.key(Role::Member, "bob").await);
+    for id in ["a", "b", "c"] {
+        ann.session(json!({"id": id, "session_type": "mixed"})).await;
+    }
+    bob.session(json!({"id": "bobs", "session_type": "mixed"})).await;
+    ann.patch("/api/sessions/b", json!({"inactive": true})).await.expect(200);
+    let listed = async |query: &str| {
+        let page = ann.get(&format!("/api/sessions?{query}")).await.expect(200).body;
+        let items = page["items"].as_array().unwrap();
+        items.iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed("ids=a,bobs,c,gone,b,a").await, ["c", "a"], "newest first, and hidden ones are hidden");
+    assert_eq!(listed("ids=a,b&inactive=false").await, ["b", "a"]);
+    assert_eq!(listed("ids=bobs").await, [""; 0]);
+    assert_eq!(listed("ids=").await, ["c", "a"], "no ids are no filter");
+    let many = |count: usize| (0..count).map(|n| format!("s{n}")).collect::<Vec<_>>().join(",");
+    assert_eq!(listed(&format!("ids={}", many(100))).await, [""; 0]);
+    for wrong in [many(101), "a%2Fb".to_owned(), "x".repeat(201)] {
+        ann.get(&format!("/api/sessions?ids={wrong}")).await.refused(422, "invalid");
     }
 }
 

@@ -15,6 +15,7 @@ on_every_store!(
     a_repeat_starts_one_run,
     a_result_is_repaired_once,
     steps_follow_each_other_through_people_and_agents,
+    a_step_shows_its_place_as_it_was_when_the_run_was_started,
     a_failed_step_is_run_again_and_keeps_what_was_done,
     an_entity_shows_the_sessions_that_were_about_it,
 );
@@ -304,6 +305,30 @@ async fn steps_follow_each_other_through_people_and_agents(store_kind: StoreKind
     let children = owner.get(&format!("/api/sessions/{run}/children")).await.expect(200).body;
     assert_eq!(children["items"].as_array().unwrap().len(), 3);
     bob.post(&format!("/api/sessions/{run}/human-complete"), json!({})).await.refused(404, "not_found");
+}
+
+async fn a_step_shows_its_place_as_it_was_when_the_run_was_started(store_kind: StoreKind) {
+    let server = TestServer::local(store_kind).await;
+    let owner = server.anyone();
+    stage(&owner).await;
+    owner.post("/api/tasks", graph()).await.expect(201);
+    let run = trigger(&owner, "letter").await;
+    let steps = json!([{"key": "other", "name": "Another", "agent_slug": "scribe"}]);
+    owner.patch("/api/tasks/letter", json!({"steps": steps})).await.expect(200);
+    assert_eq!(owner.get(&format!("/api/sessions/{run}")).await.expect(200).body["step"], Value::Null);
+    let children = owner.get(&format!("/api/sessions/{run}/children")).await.expect(200).body;
+    let mut places: Vec<Value> =
+        children["items"].as_array().unwrap().iter().map(|child| child["step"].clone()).collect();
+    places.sort_by_key(|place| place["key"].as_str().unwrap().to_owned());
+    assert_eq!(
+        Value::from(places),
+        json!([{"key": "check", "name": "Check the draft", "depends_on": ["draft"]},
+            {"key": "draft", "name": "draft", "depends_on": []},
+            {"key": "send", "name": "send", "depends_on": ["draft", "check"]}])
+    );
+    let child = &children["items"][0];
+    let one = owner.get(&format!("/api/sessions/{}", child["id"].as_str().unwrap())).await.expect(200).body;
+    assert_eq!(one["step"], child["step"]);
 }
 
 async fn a_failed_step_is_run_again_and_keeps_what_was_done(store_kind: StoreKind) {

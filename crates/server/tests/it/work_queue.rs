@@ -37,6 +37,10 @@ async fn work_moves_through_the_buckets_of_its_people(store_kind: StoreKind) {
     assert_eq!(counts(&ada).await[0], 1);
     let line = &bucket(&ada, "needs_me").await[0];
     assert_eq!((&line["kind"], &line["session"]["id"]), (&json!("approval"), &json!(session)));
+    assert_eq!(
+        (&line["task"]["slug"], &line["task"]["name"]),
+        (&json!("report"), &json!("Report on a city"))
+    );
     let approval = line["approval"]["id"].as_str().unwrap();
     ada.post(&format!("/api/approvals/{approval}/decide"), json!({"decision": "approve"})).await.expect(200);
     assert_eq!(counts(&ada).await, [0, 0, 1, 0, 1]);

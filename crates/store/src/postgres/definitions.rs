@@ -15,6 +15,7 @@ use super::rows::Columns;
 use super::tx::{AS_STORE, Context, Param, Scope, Tx, int};
 use super::{PostgresStore, read};
 use crate::filtered_list::{FilteredList, facets_of_people};
+use crate::title_search::TitlePage;
 
 const DOC: &str = "d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d.created_at, d.updated_at,
      ARRAY(SELECT f.key FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value),
@@ -69,6 +70,10 @@ impl DocStore for PostgresStore {
     ) -> StoreFuture<'a, Page<DefinitionDoc, i64>> {
         read(async move {
             let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
+            if let Some(text) = &query.text {
+                let Some(page) = TitlePage::new(&query, text) else { return Ok(Page::default()) };
+                return docs_with_words(&self.context, tk, page).await;
+            }
             let list = FilteredList::docs(&query);
             let read = |numbers: &str| {
                 format!(
@@ -97,6 +102,43 @@ impl DocStore for PostgresStore {
             let rows = self.context.read(Scope::Tenant(tk), sql, &[&tk, &kinds, &ids]).await?;
             rows.iter().map(title_of).collect()
         })
+    }
+}
+
+async fn docs_with_words(
+    context: &Context,
+    tk: i32,
+    mut page: TitlePage,
+) -> Result<Page<DefinitionDoc, i64>> {
+    let title = if page.list.kind == DefinitionKind::Task { "name" } else { "title" };
+    loop {
+        let list = FilteredList::docs(&page.list);
+        let names = |numbers: &str| {
+            format!(
+                "SELECT d.n, d.id, d.slug, d.body::json ->> '{title}'
+                 FROM ({numbers}) p CROSS JOIN docs d WHERE d.tk = $1 AND d.n = p.n ORDER BY p.n DESC"
+            )
+        };
+        let rows = rows(context, tk, &list, names).await?;
+        let named = list.page(rows.iter().map(|row| Ok((row.try_get(0)?, row))).collect::<Result<_>>()?);
+        let mut matching: Vec<i64> = Vec::new();
+        for row in &named.items {
+            if page.matches(row.try_get(1)?, row.try_get(2)?, row.try_get(3)?) {
+                matching.push(row.try_get(0)?);
+            }
+        }
+        if !matching.is_empty() {
+            matching.truncate(page.room());
+            let sql =
+                format!("SELECT {DOC} FROM docs d WHERE d.tk = $1 AND d.n = ANY ($2) ORDER BY d.n DESC");
+            for row in &context.read(Scope::Tenant(tk), &sql, &[&tk, &matching]).await? {
+                let (n, doc) = doc_of(row)?;
+                page.push(n, doc);
+            }
+        }
+        if !page.read_on(named.items.len(), named.next) {
+            return Ok(page.into_page());
+        }
     }
 }
 

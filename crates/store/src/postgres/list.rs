@@ -2,7 +2,7 @@
 //! have them. Where that decides, the store counts first and writes the statement accordingly.
 
 use postgres_types::Type;
-use sederunt_core::ids::TenantId;
+use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::limits;
 use sederunt_core::session::query::{ListCursor, Page, SessionQuery, Visibility};
 use sederunt_core::session::{Session, SessionType, Status};
@@ -130,11 +130,15 @@ pub(super) async fn sessions(
         .collect();
     let user = query.user_id.as_ref().map(|user| user.as_str());
     let parent = query.parent_id.as_ref().map(|parent| parent.as_str());
+    let ids: Vec<&str> = query.ids.iter().map(SessionId::as_str).collect();
     let limit = int(query.limit.clamp(1, limits::PAGE_ROWS_MAX) as u64);
     let one_more = limit + 1;
 
     let mut asked = ListSql::default();
     asked.add("h.tk = $$", &tk, Type::INT4);
+    if !ids.is_empty() {
+        asked.add("h.id = ANY ($$)", &ids, Type::TEXT_ARRAY);
+    }
     asked.add_text("s.source_kind = $$", &query.kind);
     asked.add_text("s.source_platform = $$", &query.platform);
     if let Some(interactive) = &query.interactive {
@@ -197,6 +201,7 @@ pub(super) async fn sessions(
         asked.add(&format!("(h.active_minute, h.sk) < (${minute_at}, $$)"), &after.tie, Type::INT8);
     }
     let known = few
+        || !ids.is_empty()
         || with_words.is_some()
         || query.seen_by.is_some()
         || query.entity_id.is_some()

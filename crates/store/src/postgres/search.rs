@@ -5,7 +5,10 @@ use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{SearchHit, SearchQuery, SearchStore, StoreFuture};
+use sederunt_core::session::{SessionType, Status};
+use sederunt_core::store::{HitSession, SearchHit, SearchQuery, SearchStore, StoreFuture};
+use sederunt_core::{Error, Timestamp};
+use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::list::VisibleTo;
@@ -109,7 +112,8 @@ async fn take_hits(
     page: &mut HitPage<'_>,
 ) -> Result<bool> {
     // No `coalesce`: row-level security lets only plain comparisons reach the index of events.
-    let sql = "SELECT d.n, d.seq, h.id, s.title, s.description, e.seq, e.content
+    let sql = "SELECT d.n, d.seq, h.id, s.title, s.description, e.seq, e.content,
+             h.session_type, h.status, h.last_at
          FROM search_docs d JOIN session_heads h ON h.tk = d.tk AND h.sk = d.sk
          JOIN sessions s ON s.tk = d.tk AND s.sk = d.sk
          LEFT JOIN LATERAL (SELECT r.log FROM session_ranges r WHERE r.tk = d.tk AND r.sk = d.sk
@@ -137,7 +141,8 @@ async fn take_hits(
             let text = content.and_then(|content| text_of(&Json::stored(content)));
             (seq.unwrap_or(first), text.unwrap_or_default())
         };
-        if !page.offer(document, seq - first, row.try_get(2)?, seq, &text) {
+        let offered = page.offer((document, seq - first), row.try_get(2)?, (seq, &text), || shown_of(row))?;
+        if !offered {
             return Ok(false);
         }
     }
@@ -145,6 +150,17 @@ async fn take_hits(
         page.document_done(*last);
     }
     Ok(true)
+}
+
+/// What a hit shows of its session.
+fn shown_of(row: &Row) -> Result<HitSession> {
+    Ok(HitSession {
+        title: row.try_get::<_, Option<&str>>(3)?.map(Into::into),
+        session_type: SessionType::parse(row.try_get(7)?)?,
+        status: Status::parse(row.try_get(8)?)
+            .ok_or_else(|| Error::internal("a status that means nothing"))?,
+        last_at: Timestamp::from_micros(row.try_get(9)?),
+    })
 }
 
 #[cfg(test)]

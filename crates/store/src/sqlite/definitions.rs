@@ -16,6 +16,7 @@ use super::filtered_list::page_numbers;
 use super::heads::text;
 use super::tenants::key_of;
 use crate::filtered_list::{FilteredList, facets_of_people};
+use crate::title_search::TitlePage;
 
 const DOCS: &str = "SELECT d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d.created_at, d.updated_at \
      FROM docs d";
@@ -80,6 +81,9 @@ fn titles(
 }
 
 fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<DefinitionDoc, i64>> {
+    if let Some(text) = &query.text {
+        return TitlePage::new(query, text).map_or(Ok(Page::default()), |page| docs_with_words(db, tk, page));
+    }
     let list = FilteredList::docs(query);
     let mut by_number = db.prepare_cached(&format!("{DOCS} WHERE d.n = ?1"))?;
     let mut found = Vec::new();
@@ -87,6 +91,33 @@ fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Def
         found.push(with_facets(db, by_number.query_row([n], read)?)?);
     }
     Ok(list.page(found))
+}
+
+fn docs_with_words(
+    db: &Connection,
+    tk: i64,
+    mut page: TitlePage,
+) -> rusqlite::Result<Page<DefinitionDoc, i64>> {
+    let mut by_number = db.prepare_cached(&format!("{DOCS} WHERE d.n = ?1"))?;
+    loop {
+        let list = FilteredList::docs(&page.list);
+        let numbers = list.page(page_numbers(db, tk, &list)?.into_iter().map(|n| (n, n)).collect());
+        for n in &numbers.items {
+            let mut rows = by_number.query([n])?;
+            let Some(row) = rows.next()? else { continue };
+            let (id, slug) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str_or_null()?);
+            if page.matches_body(page.list.kind, id, slug, row.get_ref(4)?.as_str()?) {
+                let (n, doc) = with_facets(db, read(row)?)?;
+                page.push(n, doc);
+                if page.is_full() {
+                    break;
+                }
+            }
+        }
+        if !page.read_on(numbers.items.len(), numbers.next) {
+            return Ok(page.into_page());
+        }
+    }
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(i64, DefinitionDoc)> {

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use futures_util::FutureExt as _;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
-use sederunt_core::ids::TenantId;
+use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::limits;
 use sederunt_core::session::query::{ListCursor, Page, SessionQuery, Visibility};
 use sederunt_core::session::{Session, SessionType, Status};
@@ -181,6 +181,9 @@ impl ListPlan {
     /// Adds filters of other tables. Returns `false` if one of them matches nothing.
     fn add_sets(&mut self, db: &Connection, query: &SessionQuery) -> rusqlite::Result<bool> {
         let mut sets = Vec::new();
+        if !query.ids.is_empty() {
+            sets.push(SetFilter::ids(self.tk, &query.ids));
+        }
         for (key, value) in &query.metadata {
             sets.push(SetFilter::metadata(self.tk, key, value));
         }
@@ -401,6 +404,21 @@ struct SetFilter {
 }
 
 impl SetFilter {
+    fn ids(tk: i64, ids: &[SessionId]) -> Self {
+        let ids: Vec<&str> = ids.iter().map(SessionId::as_str).collect();
+        Self {
+            values: vec![tk.into(), serde_json::Value::from(ids).to_string().into()],
+            list: "SELECT h.sk FROM json_each(?2) named CROSS JOIN session_heads h ON h.tk = ?1 AND h.id = named.value",
+            probe: |at| {
+                format!(
+                    "EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = s.sk AND h.tk = {} \
+                     AND h.id IN (SELECT value FROM json_each({})))",
+                    at[0], at[1]
+                )
+            },
+        }
+    }
+
     fn metadata(tk: i64, key: &str, value: &str) -> Self {
         Self {
             values: vec![tk.into(), key.to_owned().into(), value.to_owned().into()],

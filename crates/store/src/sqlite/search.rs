@@ -7,11 +7,14 @@ use foldhash::fast::RandomState;
 use futures_util::FutureExt as _;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
+use sederunt_core::Timestamp;
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
 use sederunt_core::session::query::{Page, Visibility};
-use sederunt_core::store::{SearchHit, SearchQuery, SearchStore, StoreFuture};
+use sederunt_core::session::{SessionType, Status};
+use sederunt_core::store::{HitSession, SearchHit, SearchQuery, SearchStore, StoreFuture};
 
+use super::fault::unknown_word;
 use super::{SqliteStore, sessions};
 use crate::message_groups::{HitPage, MessageGroup};
 use crate::words::{SearchTerms, each_word};
@@ -129,14 +132,32 @@ fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<
             }
             Some(Visibility::Prefix(prefix)) => !prefix.is_empty() && id.starts_with(prefix.as_str()),
         };
-        let (cuts, text) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
-        let mut texts = cut(cuts, text).rev().filter(|_| seen);
-        if !texts.all(|(place, text)| page.offer(document, place, id, first + place, text)) {
-            return Ok(page.into_page());
+        let (sk, cuts, text) = (row.get(1)?, row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
+        for (place, text) in cut(cuts, text).rev().filter(|_| seen) {
+            if !page.offer((document, place), id, (first + place, text), || shown_of(db, sk))? {
+                return Ok(page.into_page());
+            }
         }
         page.document_done(document);
     }
     Ok(page.into_last_page())
+}
+
+/// What a hit shows of its session.
+fn shown_of(db: &Connection, sk: i64) -> rusqlite::Result<HitSession> {
+    db.prepare_cached(
+        "SELECT d.title, h.session_type, h.status, l.last_at FROM session_heads h \
+         JOIN session_details d ON d.sk = h.sk JOIN session_tails l ON l.sk = h.sk WHERE h.sk = ?1",
+    )?
+    .query_row([sk], |row| {
+        let (kind, status) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+        Ok(HitSession {
+            title: row.get(0)?,
+            session_type: SessionType::parse(kind).map_err(|_| unknown_word(kind))?,
+            status: Status::parse(status).ok_or_else(|| unknown_word(status))?,
+            last_at: Timestamp::from_micros(row.get(3)?),
+        })
+    })
 }
 
 #[cfg(test)]

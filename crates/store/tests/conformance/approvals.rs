@@ -124,6 +124,7 @@ async fn an_approval_reads_back_as_it_was_given(store: &TestStore) {
             edited: Some(json("[1.0]")),
             reason: Some("why\nnot".into()),
             input_schema: Some(json(r#"{"type":"object"}"#)),
+            tool_description: Some("Sends a 'letter'.".into()),
             promotion: Some(a_target()),
             elicitation: Some(sederunt_core::approval::ElicitationForm::Parked),
         },
@@ -286,6 +287,7 @@ async fn approvals_are_listed_newest_first_and_page_by_page(store: &TestStore) {
                 let page = store.approvals(&store.tenant, asked).await.unwrap();
                 assert!(page.items.len() <= limit);
                 seen.extend(page.items.iter().map(|approval| approval.id.to_string()));
+                assert!(ids.iter().eq(page.items.iter().map(|approval| &approval.id)), "{ids:?}");
                 after = page.next;
                 if after.is_none() {
                     break;

@@ -23,6 +23,8 @@ on_each_store! {
     documents_are_listed_newest_first_and_page_by_page,
     lists_show_what_has_every_facet_that_is_asked_for,
     a_person_sees_what_it_made_and_what_it_is_assigned_to,
+    documents_are_found_by_the_words_of_their_titles_and_names,
+    words_are_found_page_by_page_far_down_a_list,
     a_narrow_facet_is_found_among_many_wide_ones,
     of_many_writers_with_the_same_version_one_wins,
     of_many_makers_of_the_same_id_one_wins,
@@ -53,7 +55,7 @@ fn faceted(name: &str, facets: &[(&'static str, &str)]) -> DefinitionDoc {
 }
 
 fn all(kind: DefinitionKind) -> DocQuery {
-    DocQuery { kind, facets: Vec::new(), of_user: None, after: None, limit: 100 }
+    DocQuery { kind, facets: Vec::new(), text: None, of_user: None, after: None, limit: 100 }
 }
 
 fn with(facets: &[(&'static str, &str)]) -> DocQuery {
@@ -329,6 +331,73 @@ async fn lists_show_what_has_every_facet_that_is_asked_for(store: &TestStore) {
     ];
     for (facets, ids) in table {
         assert_eq!(store.doc_ids(with(facets)).await, ids, "{facets:?}");
+    }
+}
+
+async fn documents_are_found_by_the_words_of_their_titles_and_names(store: &TestStore) {
+    let titled = |kind, name: &str, body: &str| DefinitionDoc { body: json(body), ..a_doc(kind, name) };
+    let (task, entity) = (DefinitionKind::Task, DefinitionKind::Entity);
+    store.put(titled(entity, "e1", r#"{"title":"Café Acme","fields":{"note":"hidden"}}"#)).await;
+    store.put(titled(entity, "e2", r#"{"title":null,"fields":{}}"#)).await;
+    let by_ann = DefinitionDoc {
+        slug: Some("weekly-report".into()),
+        facets: vec![("status", "active".into()), ("created_by", "ann".into())],
+        ..titled(task, "t1", r#"{"name":"Reconcile the invoices","title":"Acme"}"#)
+    };
+    store.put(by_ann).await;
+    store.put(titled(task, "t2", r#"{"name":"Invoices of Acme"}"#)).await;
+    type Case = (DefinitionKind, &'static str, &'static [&'static str]);
+    let table: [Case; 12] = [
+        (entity, "acme", &["e1"]),
+        (entity, "CAFE ac", &["e1"]),
+        (entity, "hidden", &[]),
+        (entity, "e2", &["e2"]),
+        (entity, "!?", &[]),
+        (task, "acme", &["t2"]),
+        (task, "invoices", &["t2", "t1"]),
+        (task, "inv recon", &["t1"]),
+        (task, "nvoices", &[]),
+        (task, "weekly", &["t1"]),
+        (task, "report the", &["t1"]),
+        (task, "%", &[]),
+    ];
+    for (kind, text, ids) in table {
+        let query = DocQuery { text: Some(text.to_owned()), ..all(kind) };
+        assert_eq!(store.doc_ids(query).await, ids, "{text}");
+    }
+    let invoices = |query: DocQuery| DocQuery { text: Some("invoices".into()), ..query };
+    assert_eq!(store.doc_ids(invoices(with(&[("status", "active")]))).await, ["t1"]);
+    let anns = DocQuery { of_user: Some(user("ann")), ..all(task) };
+    assert_eq!(store.doc_ids(invoices(anns)).await, ["t1"]);
+}
+
+async fn words_are_found_page_by_page_far_down_a_list(store: &TestStore) {
+    let mut expected = Vec::new();
+    let mut change = Change::new(store.tenant.clone());
+    for n in 0..2_300 {
+        let (name, is_wanted) = (format!("d{n:04}"), n % 700 == 3);
+        let body = json(if is_wanted { r#"{"name":"A wanted one"}"# } else { r#"{"name":"Another"}"# });
+        if is_wanted {
+            expected.insert(0, name.clone());
+        }
+        let doc = DefinitionDoc { body, ..a_doc(DefinitionKind::Task, &name) };
+        change = change.record(Record::PutDoc { doc: Box::new(doc), expects: None });
+    }
+    store.commit(change).await.unwrap();
+    for limit in [1, 2, 3, 4, 5] {
+        let (mut seen, mut after): (Vec<String>, _) = (Vec::new(), None);
+        loop {
+            let query = all(DefinitionKind::Task);
+            let asked = DocQuery { text: Some("wanted".into()), after, limit, ..query };
+            let page = store.docs(&store.tenant, asked).await.unwrap();
+            assert!(page.items.len() <= limit);
+            seen.extend(page.items.iter().map(|doc| doc.id.to_string()));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, expected, "{limit}");
     }
 }
 

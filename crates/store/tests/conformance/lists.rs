@@ -99,6 +99,21 @@ async fn each_filter_chooses_alone(store: &TestStore) {
         (SessionQuery { user_id: Some(user("bob")), ..q() }, vec![]),
         (SessionQuery { parent_id: Some(id("task")), ..q() }, vec!["child"]),
         (SessionQuery { parents_only: true, ..q() }, but(&["child"])),
+        (SessionQuery { ids: vec![id("task"), id("gone"), id("held")], ..q() }, vec!["task", "held"]),
+        (SessionQuery { ids: vec![id("gone"), id("%"), id("[\"task\"]")], ..q() }, vec![]),
+        (SessionQuery { ids: vec![id("task"), id("held")], user_id: Some(user("ann")), ..q() }, vec!["held"]),
+        (
+            SessionQuery { ids: vec![id("failed"), id("task")], status: several(&[Status::Failed]), ..q() },
+            vec!["failed"],
+        ),
+        (
+            SessionQuery {
+                ids: vec![id("held"), id("task")],
+                seen_by: Some(Visibility::Participant(user("ann"))),
+                ..q()
+            },
+            vec!["held"],
+        ),
     ];
     for (query, mut expected) in cases {
         expected.sort_unstable();

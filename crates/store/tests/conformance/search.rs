@@ -2,7 +2,7 @@
 
 use sederunt_core::session::query::Visibility;
 use sederunt_core::session::{DescriptionSource, Status};
-use sederunt_core::store::{SearchQuery, Update};
+use sederunt_core::store::{HitSession, SearchQuery, Update};
 
 use crate::builders::*;
 use crate::stores::TestStore;
@@ -21,6 +21,7 @@ on_each_store! {
     eyes_see_no_further_than_they_may,
     a_query_is_words_and_never_syntax,
     a_hit_shows_the_words_in_their_place,
+    a_hit_shows_its_session_as_it_is_now,
 }
 
 fn at(name: &str, sequence: u64) -> (String, u64) {
@@ -314,4 +315,18 @@ async fn a_hit_shows_the_words_in_their_place(store: &TestStore) {
     assert_eq!(hits.len(), 1);
     assert!(hits[0].snippet.to_lowercase().contains("needle"), "{}", hits[0].snippet);
     assert!(hits[0].snippet.len() < 1000, "{}", hits[0].snippet.len());
+}
+
+async fn a_hit_shows_its_session_as_it_is_now(store: &TestStore) {
+    store.create(a_session("titled", |new| new.details.title = Some("The quick aardvark".into()))).await;
+    store.open("said").await;
+    store.append("said", vec![message("an aardvark"), message("nothing")]).await;
+    assert_eq!(store.found(words(&["aardvark"])).await.len(), 2);
+    let hits = store.search(&store.tenant, words(&["aardvark"])).await.unwrap().items;
+    for hit in hits {
+        let row = store.get(hit.session.as_str()).await;
+        let HitSession { title, session_type, status, last_at } = hit.about;
+        assert_eq!((title, session_type), (row.details.title, row.head.session_type));
+        assert_eq!((status, last_at), (row.head.status, row.head.last_at));
+    }
 }

@@ -212,8 +212,14 @@ async fn is_empty(store: &TestStore) {
     assert!(none(known.map(Vec::from_iter)));
     assert!(none(store.share(tenant, "link", &ActingUser::Owner).await.map(Vec::from_iter)));
     assert!(none(store.doc(tenant, DefinitionKind::Task, "doc").await.map(Vec::from_iter)));
-    let all =
-        DocQuery { kind: DefinitionKind::Task, facets: Vec::new(), of_user: None, after: None, limit: 10 };
+    let all = DocQuery {
+        kind: DefinitionKind::Task,
+        facets: Vec::new(),
+        text: None,
+        of_user: None,
+        after: None,
+        limit: 10,
+    };
     assert!(none(store.docs(tenant, all).await.map(|page| page.items)));
     assert!(none(store.approval(tenant, "asked").await.map(Vec::from_iter)));
     let all = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };

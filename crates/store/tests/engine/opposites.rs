@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::approval::{Approval, ApprovalQuery, ApprovalState};
 use sederunt_core::definitions::Entity;
-use sederunt_core::engine::Engine;
+use sederunt_core::engine::{DefinitionFilters, Engine};
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::event::EventQuery;
 use sederunt_core::session::Status;
@@ -63,7 +63,11 @@ async fn opposite_decisions_at_once_have_one_effect(world: &World) {
     }
     assert_eq!(waiting.len(), PAIRS);
     assert!((PAIRS / 20..PAIRS * 19 / 20).contains(&approved), "{approved} of {PAIRS}: that was no race");
-    let page = world.engine.definitions::<Entity>(&world.owner(), Vec::new(), None, 1000).await.unwrap();
+    let page = world
+        .engine
+        .definitions::<Entity>(&world.owner(), DefinitionFilters::default(), None, 1000)
+        .await
+        .unwrap();
     let mut written: Vec<_> = page.items.iter().map(|one| one.value.fields.as_str()).collect();
     assert_eq!(written.len(), approved, "every approval has written once, and nothing else has");
     written.sort_unstable();

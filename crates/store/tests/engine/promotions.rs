@@ -465,7 +465,7 @@ async fn an_owner_finds_promotions_that_are_assigned_to_nobody(world: &World) {
             .items
             .iter()
             .map(|item| match item {
-                sederunt_core::engine::WaitingItem::Approval(_, session) => session.id.as_str(),
+                sederunt_core::engine::WaitingItem::Approval(_, session, _) => session.id.as_str(),
                 other => panic!("{other:?}"),
             })
             .collect();

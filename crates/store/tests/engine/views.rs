@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::approval::{ApprovalQuery, ApprovalState};
 use sederunt_core::definitions::{Entity, View};
+use sederunt_core::engine::DefinitionFilters;
 use sederunt_core::engine::{
     Credential, Engine, OpenedView, PublishedView, Submission, SubmitResult, ViewDisplay,
 };
@@ -163,7 +164,11 @@ async fn the_same_publication_again_gives_the_same_link(world: &World) {
         .publish(&other, &taken_over.session.id, taken_over.epoch, Some("v"), form(ViewAudience::Lead), None)
         .await;
     assert_eq!(differs.unwrap_err().code(), "already_exists");
-    let page = world.engine.definitions::<View>(&world.owner(), Vec::new(), None, 10).await.unwrap();
+    let page = world
+        .engine
+        .definitions::<View>(&world.owner(), DefinitionFilters::default(), None, 10)
+        .await
+        .unwrap();
     assert_eq!(page.items.len(), 1);
 }
 
@@ -392,7 +397,11 @@ async fn a_lead_becomes_an_entity_and_is_found_again(world: &World) {
     let twice = Submission { lead: Some(again), ..values("y") };
     let refused = world.engine.submit(&holder, "v", None, &twice).await;
     assert_eq!(refused.unwrap_err().code(), "already_answered");
-    let page = world.engine.definitions::<Entity>(&world.owner(), Vec::new(), None, 10).await.unwrap();
+    let page = world
+        .engine
+        .definitions::<Entity>(&world.owner(), DefinitionFilters::default(), None, 10)
+        .await
+        .unwrap();
     assert_eq!(page.items, [known]);
     let last = if cookie.ends_with('0') { "1" } else { "0" };
     let sealed_otherwise = format!("{}{last}", &cookie[..cookie.len() - 1]);
@@ -498,7 +507,7 @@ async fn members_keep_what_they_made_and_answer_the_rest(world: &World) {
     assert!(matches!(world.engine.view(&world.owner(), "v", None).await.unwrap(), ViewDisplay::Whole { .. }));
     assert_eq!(world.engine.view(&guest, "v", None).await.unwrap_err().code(), "not_found");
     assert_eq!(world.engine.answers(&ada, "v", 0, 10).await.unwrap_err().code(), "not_found");
-    let page = world.engine.definitions::<View>(&ada, Vec::new(), None, 10).await.unwrap();
+    let page = world.engine.definitions::<View>(&ada, DefinitionFilters::default(), None, 10).await.unwrap();
     assert!(page.items.is_empty());
     let made = world.engine.define(&ada, None, form(ViewAudience::Member), None).await;
     assert_eq!(made.unwrap_err().code(), "denied");

@@ -9,6 +9,7 @@ use sederunt_core::access::{Actor, ShareAccess};
 use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::approval::{ApprovalQuery, ApprovalState};
 use sederunt_core::definitions::{Entity, Task};
+use sederunt_core::engine::DefinitionFilters;
 use sederunt_core::error::{Error, Result};
 use sederunt_core::event::EventQuery;
 use sederunt_core::json::Json;
@@ -204,7 +205,11 @@ impl Walk {
 
     async fn look(&self) -> Seen {
         let pending = self.sessions().await.into_iter().filter(|one| one.head.status == Status::Pending);
-        let page = self.world.engine.definitions::<Entity>(&self.world.owner(), Vec::new(), None, 1000).await;
+        let page = self
+            .world
+            .engine
+            .definitions::<Entity>(&self.world.owner(), DefinitionFilters::default(), None, 1000)
+            .await;
         Seen {
             pending: pending.map(|session| session.id).collect(),
             entities: page.unwrap().items.into_iter().map(|one| (one.id.to_string(), one.version)).collect(),
@@ -235,7 +240,11 @@ impl Walk {
 
     /// One of the tasks that owners have defined, the one that was defined last, or any.
     async fn any_task(&mut self) -> String {
-        let page = self.world.engine.definitions::<Task>(&self.world.owner(), Vec::new(), None, 1000).await;
+        let page = self
+            .world
+            .engine
+            .definitions::<Task>(&self.world.owner(), DefinitionFilters::default(), None, 1000)
+            .await;
         let tasks: Vec<String> = page.unwrap().items.into_iter().map(|one| one.id.to_string()).collect();
         let owned: Vec<String> = self.grants.keys().cloned().collect();
         match (self.dice.roll(3), &self.defined_last) {

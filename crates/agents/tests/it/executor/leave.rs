@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sederunt_core::approval::decide::Decision;
 use sederunt_core::definitions::View;
+use sederunt_core::engine::DefinitionFilters;
 use sederunt_core::engine::Submission;
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Update, Write};
@@ -220,7 +221,12 @@ async fn a_run_that_dies_after_publishing_publishes_nothing_twice() {
     world.work().await;
     assert_eq!(world.session(&id).await.head.status, Status::WaitingHuman);
     assert!(Run::of(&world.session(&id).await).approval_id.is_some());
-    let views = world.engine.definitions::<View>(&world.owner, Vec::new(), None, 10).await.unwrap().items;
+    let views = world
+        .engine
+        .definitions::<View>(&world.owner, DefinitionFilters::default(), None, 10)
+        .await
+        .unwrap()
+        .items;
     assert_eq!(
         views.iter().map(|view| &*view.id).collect::<Vec<_>>(),
         [&*view],
@@ -255,7 +261,12 @@ async fn a_run_that_does_not_wait_is_given_the_link_and_later_the_answers() {
     let id = world.trigger("asker", "").await;
     world.work().await;
     assert_eq!(world.session(&id).await.head.status, Status::WaitingHuman);
-    let views = world.engine.definitions::<View>(&world.owner, Vec::new(), None, 10).await.unwrap().items;
+    let views = world
+        .engine
+        .definitions::<View>(&world.owner, DefinitionFilters::default(), None, 10)
+        .await
+        .unwrap()
+        .items;
     world.engine.submit(&world.owner, &views[0].id, None, &submission("purple")).await.unwrap();
     assert_eq!(world.session(&id).await.head.status, Status::WaitingHuman, "it waits for something else");
     for _ in 0..2 {

@@ -6,9 +6,10 @@ mod shapes;
 
 use std::borrow::Cow;
 
-use sederunt_core::Timestamp;
 use sederunt_core::definitions::{self, StoredDefinition};
+use sederunt_core::engine::DefinitionFilters;
 use sederunt_core::session::query::Page;
+use sederunt_core::{Timestamp, limits};
 use serde::Serialize;
 use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -175,13 +176,15 @@ params! {
         assigned_to: Option<String> = text(),
         created_by: Option<String> = text(),
         entity_id | "entityId": Option<String> = text(),
+        /// Words that must all be found in the name, the id or the slug; the beginning of a word is enough.
+        q: Option<String> = text().chars_max(limits::QUERY_CHARS_MAX),
         limit: usize = page_limit(),
         /// A `next_cursor` of this list.
         after as "cursor": Option<i64> = row_cursor(),
     }
 }
 
-impl From<TasksQuery> for FacetQuery {
+impl From<TasksQuery> for DefinitionListQuery {
     fn from(query: TasksQuery) -> Self {
         let status =
             query.status.map(|status| definitions::task::TaskStatus::from(status).as_str().to_owned());
@@ -193,7 +196,8 @@ impl From<TasksQuery> for FacetQuery {
             ("entity_id", query.entity_id),
         ];
         let facets = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-        Self { facets, after: query.after, limit: query.limit }
+        let filters = DefinitionFilters { facets, text: words(query.q) };
+        Self { filters, after: query.after, limit: query.limit }
     }
 }
 
@@ -201,16 +205,19 @@ params! {
     /// Filters of a list of entities.
     pub struct EntitiesQuery {
         type_slug | "entity_type" | "entityType": Option<String> = text(),
+        /// Words that must all be found in the title or the id; the beginning of a word is enough.
+        q: Option<String> = text().chars_max(limits::QUERY_CHARS_MAX),
         limit: usize = page_limit(),
         /// A `next_cursor` of this list.
         after as "cursor": Option<i64> = row_cursor(),
     }
 }
 
-impl From<EntitiesQuery> for FacetQuery {
+impl From<EntitiesQuery> for DefinitionListQuery {
     fn from(query: EntitiesQuery) -> Self {
         let facets = query.type_slug.map(|slug| ("type_slug", slug)).into_iter().collect();
-        Self { facets, after: query.after, limit: query.limit }
+        let filters = DefinitionFilters { facets, text: words(query.q) };
+        Self { filters, after: query.after, limit: query.limit }
     }
 }
 
@@ -223,16 +230,21 @@ params! {
     }
 }
 
-impl From<DefinitionsQuery> for FacetQuery {
+impl From<DefinitionsQuery> for DefinitionListQuery {
     fn from(query: DefinitionsQuery) -> Self {
-        Self { facets: Vec::new(), after: query.after, limit: query.limit }
+        Self { filters: DefinitionFilters::default(), after: query.after, limit: query.limit }
     }
 }
 
-/// Which definitions: by the facets that are indexed of them.
+/// What is asked for, if it says anything.
+fn words(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty())
+}
+
+/// Which definitions, and which page of them.
 #[derive(Debug)]
-pub struct FacetQuery {
-    pub facets: Vec<(&'static str, String)>,
+pub struct DefinitionListQuery {
+    pub filters: DefinitionFilters,
     pub after: Option<i64>,
     pub limit: usize,
 }

@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use sederunt_api::wire::definitions::{
-    Agent, AgentList, DefinitionAnswer, DefinitionPage, DefinitionsQuery, FacetQuery, NewAgent, PatchAgent,
+    Agent, AgentList, DefinitionAnswer, DefinitionListQuery, DefinitionPage, DefinitionsQuery, NewAgent,
+    PatchAgent,
 };
 use sederunt_core::definitions::{self, read};
 
@@ -43,8 +44,8 @@ pub async fn list(
     caller: Caller,
     Params(query): Params<DefinitionsQuery>,
 ) -> Result<Json<DefinitionPage<definitions::Agent>>> {
-    let FacetQuery { facets, after, limit } = query.into();
-    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
+    let DefinitionListQuery { filters, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, filters, after, limit).await?;
     Ok(Json(page.into()))
 }
 

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use sederunt_api::wire::approval::{
-    Approval, ApprovalList, ApprovalsQuery, Decide, ElicitationReply, HumanComplete,
+    Approval, ApprovalAnswer, ApprovalExpansion, ApprovalList, ApprovalsQuery, Decide, ElicitationReply,
+    ExpandQuery, HumanComplete,
 };
 use sederunt_api::wire::session::Session;
 use sederunt_core::SessionId;
@@ -31,18 +32,23 @@ pub async fn list(
 }
 
 /// Read an approval
+///
+/// With `expand=context`: also what a person needs to decide, as far as the caller may see it.
 #[utoipa::path(
     get, path = "/api/approvals/{id}", operation_id = "get_approval", tag = "approvals",
-    params(("id" = String, Path, description = "The approval")),
-    responses((status = 200, description = "The approval", body = Approval))
+    params(("id" = String, Path, description = "The approval"), ExpandQuery),
+    responses((status = 200, description = "The approval", body = ApprovalAnswer))
 )]
 pub async fn get(
     State(app): State<App>,
     caller: Caller,
     PathName(id): PathName<String>,
-    Params(()): Params<()>,
-) -> Result<Json<Approval>> {
-    Ok(Json(app.engine.approval(&caller.actor, &id).await?.into()))
+    Params(ExpandQuery { expand }): Params<ExpandQuery>,
+) -> Result<Json<ApprovalAnswer>> {
+    Ok(Json(match expand {
+        Some(ApprovalExpansion::Context) => app.engine.approval_in_context(&caller.actor, &id).await?.into(),
+        None => app.engine.approval(&caller.actor, &id).await?.into(),
+    }))
 }
 
 /// Decide on an approval

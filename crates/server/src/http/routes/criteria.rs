@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use sederunt_api::wire::definitions::{
-    CriteriaSet, CriteriaSetList, DefinitionAnswer, DefinitionPage, DefinitionsQuery, FacetQuery,
+    CriteriaSet, CriteriaSetList, DefinitionAnswer, DefinitionListQuery, DefinitionPage, DefinitionsQuery,
     NewCriteriaSet, PatchCriteriaSet,
 };
 use sederunt_core::definitions::{self, read};
@@ -41,8 +41,8 @@ pub async fn list(
     caller: Caller,
     Params(query): Params<DefinitionsQuery>,
 ) -> Result<Json<DefinitionPage<definitions::CriteriaSet>>> {
-    let FacetQuery { facets, after, limit } = query.into();
-    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
+    let DefinitionListQuery { filters, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, filters, after, limit).await?;
     Ok(Json(page.into()))
 }
 

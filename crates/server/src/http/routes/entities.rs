@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use sederunt_api::wire::definitions::{
-    DefinitionAnswer, DefinitionPage, EntitiesQuery, Entity, EntityList, FacetQuery, NewEntity, PatchEntity,
+    DefinitionAnswer, DefinitionListQuery, DefinitionPage, EntitiesQuery, Entity, EntityList, NewEntity,
+    PatchEntity,
 };
 use sederunt_api::wire::task::{EntitySessionList, EntitySessionsQuery, StatusMap};
 use sederunt_core::definitions::{self, read};
@@ -41,8 +42,8 @@ pub async fn list(
     caller: Caller,
     Params(query): Params<EntitiesQuery>,
 ) -> Result<Json<DefinitionPage<definitions::Entity>>> {
-    let FacetQuery { facets, after, limit } = query.into();
-    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
+    let DefinitionListQuery { filters, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, filters, after, limit).await?;
     Ok(Json(page.into()))
 }
 

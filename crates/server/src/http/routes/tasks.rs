@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use sederunt_api::wire::definitions::{
-    DefinitionAnswer, DefinitionPage, FacetQuery, NewTask, PatchTask, Task, TaskList, TasksQuery,
+    DefinitionAnswer, DefinitionListQuery, DefinitionPage, NewTask, PatchTask, Task, TaskList, TasksQuery,
 };
 use sederunt_api::wire::session::Session;
 use sederunt_api::wire::task::{TaskStanding, Trigger};
@@ -47,8 +47,8 @@ pub async fn list(
     caller: Caller,
     Params(query): Params<TasksQuery>,
 ) -> Result<Json<DefinitionPage<definitions::Task>>> {
-    let FacetQuery { facets, after, limit } = query.into();
-    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
+    let DefinitionListQuery { filters, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, filters, after, limit).await?;
     Ok(Json(page.into()))
 }
 

@@ -5,8 +5,8 @@ use axum::extract::State;
 use http::StatusCode;
 use sederunt_api::wire::Nothing;
 use sederunt_api::wire::definitions::{
-    DefinitionAnswer, DefinitionPage, DefinitionsQuery, FacetQuery, NewToolDefinition, PatchToolDefinition,
-    ToolDefinition, ToolDefinitionList,
+    DefinitionAnswer, DefinitionListQuery, DefinitionPage, DefinitionsQuery, NewToolDefinition,
+    PatchToolDefinition, ToolDefinition, ToolDefinitionList,
 };
 use sederunt_api::wire::tool::{
     FillTool, InvokeTool, StartTool, ToolSession, ToolSessionList, ToolSessionsQuery,
@@ -47,8 +47,8 @@ pub async fn list(
     caller: Caller,
     Params(query): Params<DefinitionsQuery>,
 ) -> Result<Json<DefinitionPage<definitions::ToolDefinition>>> {
-    let FacetQuery { facets, after, limit } = query.into();
-    Ok(Json(app.engine.definitions(&caller.actor, facets, after, limit).await?.into()))
+    let DefinitionListQuery { filters, after, limit } = query.into();
+    Ok(Json(app.engine.definitions(&caller.actor, filters, after, limit).await?.into()))
 }
 
 /// Read a tool

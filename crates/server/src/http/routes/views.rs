@@ -7,7 +7,9 @@ use axum::extract::{Request, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::{Extension, Json};
 use http::{HeaderMap, StatusCode, header};
-use sederunt_api::wire::definitions::{DefinitionsQuery, FacetQuery, NewView, PatchView, View, ViewList};
+use sederunt_api::wire::definitions::{
+    DefinitionListQuery, DefinitionsQuery, NewView, PatchView, View, ViewList,
+};
 use sederunt_api::wire::people::{ViewLink, ViewLinkRequest};
 use sederunt_api::wire::session::ShareQuery;
 use sederunt_api::wire::view::{
@@ -117,8 +119,8 @@ pub async fn list(
     caller: Caller,
     Params(query): Params<DefinitionsQuery>,
 ) -> Result<Json<WholeViewPage>> {
-    let FacetQuery { facets, after, limit } = query.into();
-    let page = app.engine.definitions(&caller.actor, facets, after, limit).await?;
+    let DefinitionListQuery { filters, after, limit } = query.into();
+    let page = app.engine.definitions(&caller.actor, filters, after, limit).await?;
     Ok(Json(page.into()))
 }
 

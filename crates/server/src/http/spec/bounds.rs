@@ -19,6 +19,7 @@ fn bounds() -> Vec<Bound> {
         ("maxLength", &["*?X-Request-Id"], api::REQUEST_ID_CHARS_MAX as i128),
         ("maxLength", &["*?Idempotency-Key"], core::IDEMPOTENCY_KEY_CHARS_MAX as i128),
         ("maxLength", &["*?metadata.key"], core::METADATA_FILTER_CHARS_MAX as i128),
+        ("maxLength", &["/api/sessions?ids"], api::SESSION_IDS_CHARS_MAX as i128),
         ("maxLength", &["*?q"], core::QUERY_CHARS_MAX as i128),
         ("maxLength", &["*?tags"], api::TAG_FILTER_CHARS_MAX as i128),
         ("maxLength", &["/api/audit?cursor"], api::ROW_CURSOR_CHARS_MAX as i128),

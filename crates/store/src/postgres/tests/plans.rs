@@ -222,6 +222,7 @@ async fn every_list(scene: &Scene, n: usize) {
     let docs = |facets: &[(&'static str, String)], of_user: Option<&str>| DocQuery {
         kind: DefinitionKind::Task,
         facets: facets.to_vec(),
+        text: None,
         of_user: of_user.map(UserId::stored),
         after: None,
         limit: 10,

@@ -139,6 +139,7 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
         FilteredList::docs(&DocQuery {
             kind: DefinitionKind::Task,
             facets: facets.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
+            text: None,
             of_user: of_user.then(|| UserId::stored("ann")),
             after: Some(5),
             limit: 10,

@@ -1,6 +1,7 @@
 //! Tasks as they are defined: what they may name, who may change them, and what a bundle carries of them.
 
 use sederunt_core::definitions::{Agent, Bundle, Task};
+use sederunt_core::engine::DefinitionFilters;
 use sederunt_core::error::Error;
 use sederunt_core::session::Status;
 use sederunt_core::{Actor, Role, strict};
@@ -46,7 +47,11 @@ async fn a_task_names_only_what_is_there(world: &World) {
             other => panic!("{text}: {other:?}"),
         }
     }
-    let none = world.engine.definitions::<Task>(&world.owner(), Vec::new(), None, 10).await.unwrap();
+    let none = world
+        .engine
+        .definitions::<Task>(&world.owner(), DefinitionFilters::default(), None, 10)
+        .await
+        .unwrap();
     assert!(none.items.is_empty());
 }
 

@@ -2,6 +2,7 @@
 
 use sederunt_core::definitions::bundle::NamedDefinition;
 use sederunt_core::definitions::{Bundle, Entity, Task};
+use sederunt_core::engine::DefinitionFilters;
 use sederunt_core::engine::{NewKey, NewUser, UserPatch};
 use sederunt_core::error::{Error, Result};
 use sederunt_core::session::Status;
@@ -135,7 +136,11 @@ async fn a_list_of_entities_changes_only_what_the_run_was_given(world: &World) {
         let reason = (ends == Status::Failed).then_some("output_invalid");
         assert_eq!(done.details.end_reason.as_deref(), reason, "{n}");
     }
-    let all = world.engine.definitions::<Entity>(&world.owner(), Vec::new(), None, 100).await.unwrap();
+    let all = world
+        .engine
+        .definitions::<Entity>(&world.owner(), DefinitionFilters::default(), None, 100)
+        .await
+        .unwrap();
     assert!(all.items.iter().all(|one| !one.value.fields.as_str().contains('9')), "{all:?}");
 }
 

@@ -1,6 +1,7 @@
 //! What a run leaves: its result under the contract, written back or refused, and what it used.
 
 use sederunt_core::definitions::Entity;
+use sederunt_core::engine::DefinitionFilters;
 use sederunt_core::error::Error;
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::work::Settle;
@@ -140,7 +141,11 @@ async fn lists_of_entities_and_related_entities_are_made(world: &World) {
         .await
         .unwrap();
     let facets = vec![("type_slug", "fact".to_owned())];
-    let facts = world.engine.definitions::<Entity>(&world.owner(), facets, None, 10).await.unwrap();
+    let facts = world
+        .engine
+        .definitions::<Entity>(&world.owner(), DefinitionFilters { facets, text: None }, None, 10)
+        .await
+        .unwrap();
     assert_eq!(facts.items.len(), 2);
     assert_eq!(facts.items[0].value.title.as_deref(), Some("N"));
     assert_eq!(entity(world, "e1").await, r#"{"links":["old"],"x":2}"#);
@@ -149,7 +154,11 @@ async fn lists_of_entities_and_related_entities_are_made(world: &World) {
     let claim = take(world, &worker).await;
     complete(world, &worker, &claim, r#"{"to":"there"}"#).await.unwrap();
     let facets = vec![("type_slug", "link".to_owned())];
-    let links = world.engine.definitions::<Entity>(&world.owner(), facets, None, 10).await.unwrap();
+    let links = world
+        .engine
+        .definitions::<Entity>(&world.owner(), DefinitionFilters { facets, text: None }, None, 10)
+        .await
+        .unwrap();
     let made = &links.items[0].id;
     assert_eq!(entity(world, "e1").await, format!(r#"{{"links":["old","{made}"],"x":2}}"#));
 }
