@@ -252,6 +252,12 @@ pub const HINT_AUDIENCES_MAX: usize = 10_000;
 /// How long hints are still collected for a user whose last hint stream has ended, so that a client that comes
 /// back resumes from its cursor.
 pub const HINT_SCOPE_LINGERS: Duration = Duration::from_secs(30);
+/// The counts and pending approvals that hint streams tell of are read again at most this often, and at least this often
+/// while a stream wants them: not everything that changes them gives a hint.
+pub const FIGURES_INTERVAL: Duration = Duration::from_secs(1);
+pub const FIGURES_REFRESHED: Duration = Duration::from_secs(60);
+/// Readings of such figures at the same time on one node, so that many people's streams leave the store to others.
+pub const FIGURE_READS_MAX: usize = 4;
 /// Bytes of events that a stream reads at a time, from the store or from the ring. The next are read when
 /// these have been written to the connection.
 pub const STREAM_PAGE_BYTES_MAX: usize = 256 * 1024;

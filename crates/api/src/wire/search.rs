@@ -1,5 +1,6 @@
 //! Search and hints on the wire.
 
+use sederunt_core::engine::ApprovalFigures as CoreFigures;
 use sederunt_core::live::Hint as CoreHint;
 use sederunt_core::memory::Memory;
 use sederunt_core::session::query::Page;
@@ -28,12 +29,12 @@ params! {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Hit {
     pub session_id: String,
-    /// The event, or null for the title or description.
     pub title: Option<String>,
     pub session_type: SessionType,
     pub status: Status,
     #[schema(value_type = String, format = DateTime)]
     pub last_activity_at: Timestamp,
+    /// The event, or null for the title or description.
     pub sequence: Option<u64>,
     pub snippet: String,
 }
@@ -67,11 +68,11 @@ impl From<Page<SearchHit, i64>> for Hits {
     fn from(page: Page<SearchHit, i64>) -> Self {
         let hit = |hit: SearchHit| Hit {
             session_id: hit.session.to_string(),
-            sequence: hit.sequence,
             title: hit.about.title.map(Into::into),
             session_type: hit.about.session_type.into(),
             status: hit.about.status.into(),
             last_activity_at: hit.about.last_at,
+            sequence: hit.sequence,
             snippet: hit.snippet,
         };
         Self {
@@ -90,6 +91,8 @@ params! {
             .example("sessions,counts")
             .pattern("^(sessions|approvals|counts)(,(sessions|approvals|counts))*$")
             .list(),
+        /// The time zone of the counts; left out, UTC.
+        zone as "tz": Option<String> = text().example("Europe/London"),
         /// The `id` of the last hint seen. `Last-Event-ID` wins.
         cursor: Option<String> = text().chars_max(HINT_CURSOR_CHARS_MAX),
     }
@@ -141,5 +144,22 @@ impl From<&CoreHint> for Hint {
             row_changed: hint.row_changed,
             deleted: hint.deleted,
         }
+    }
+}
+
+/// How many approvals wait for the caller, and which ones came and went since this stream said so last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalFigures {
+    /// At most 1,000.
+    pub pending: usize,
+    pub added: Vec<String>,
+    pub removed: Vec<String>,
+}
+
+impl From<CoreFigures> for ApprovalFigures {
+    fn from(figures: CoreFigures) -> Self {
+        let CoreFigures { pending, added, removed } = figures;
+        let texts = |ids: Vec<Box<str>>| ids.into_iter().map(Into::into).collect();
+        Self { pending, added: texts(added), removed: texts(removed) }
     }
 }

@@ -17,4 +17,10 @@ pub trait ApprovalListStore {
         tenant: &'a TenantId,
         query: ApprovalQuery,
     ) -> StoreFuture<'a, Page<Approval, i64>>;
+    /// The ids of the first page of such a list, without the rows.
+    fn approval_ids<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> StoreFuture<'a, Vec<Box<str>>>;
 }

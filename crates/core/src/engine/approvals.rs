@@ -52,12 +52,7 @@ impl Engine {
         mut query: ApprovalQuery,
     ) -> Result<Page<Approval, i64>> {
         check_limit(query.limit)?;
-        query.assigned_to = match (actor.role, actor.user.clone()) {
-            (Role::Owner, Some(user)) if mine => Some(AssigneeFilter::ToOrNobody(user)),
-            (Role::Owner, _) => None,
-            (Role::Member, Some(user)) => Some(AssigneeFilter::To(user)),
-            _ => return Err(Error::denied("only an assignee or an owner decides")),
-        };
+        query.assigned_to = decidable(actor, mine)?;
         let mut page = self.tenant.approvals(&actor.tenant, query).await?;
         for approval in &mut page.items {
             *approval = self.with_link(&actor.tenant, approval.clone()).await?;
@@ -355,5 +350,15 @@ impl Engine {
             return Ok(WriteGrant::needed(std::iter::once(output), about).unwrap_or_default());
         }
         Ok(task.value.writes.unwrap_or_default())
+    }
+}
+
+/// Which approvals a caller may decide; `None`: all of the tenant.
+pub(super) fn decidable(actor: &Actor, mine: bool) -> Result<Option<AssigneeFilter>> {
+    match (actor.role, actor.user.clone()) {
+        (Role::Owner, Some(user)) if mine => Ok(Some(AssigneeFilter::ToOrNobody(user))),
+        (Role::Owner, _) => Ok(None),
+        (Role::Member, Some(user)) => Ok(Some(AssigneeFilter::To(user))),
+        _ => Err(Error::denied("only an assignee or an owner decides")),
     }
 }

@@ -18,6 +18,7 @@ mod document_patches;
 mod documents;
 mod elicitation;
 mod feedback;
+mod figures;
 mod lessons;
 mod log;
 mod memory;
@@ -60,6 +61,7 @@ pub use document_patches::{PatchRequest, PatchedDocument};
 pub use documents::DocumentValue;
 pub use elicitation::HeldAnswer;
 pub use feedback::{CaptureOutcome, FeedbackEnding, FeedbackOpening};
+pub use figures::{ApprovalFigures, FigureFeed, FigureNews};
 pub use lessons::{LessonPatch, LessonSearch};
 pub use log::{Append, AppendResult, DraftEvent};
 pub use memory::{MemoryScope, MemoryStatus, PurgeCounts};
@@ -146,6 +148,8 @@ pub struct Engine {
     documents: Arc<document_desk::DocumentDesk>,
     /// The hosts to which the operator's tool secrets may be sent.
     secret_hosts: Arc<OnceLock<SecretHosts>>,
+    /// The figures that streams of people tell of.
+    figures: Arc<figures::FigureDesk>,
     /// What the operator's configuration says of models.
     models: Arc<OnceLock<Arc<dyn ModelCheck>>>,
 }
@@ -165,6 +169,7 @@ impl Engine {
             quotas: Arc::default(),
             documents: Arc::default(),
             secret_hosts: Arc::default(),
+            figures: Arc::default(),
             models: Arc::default(),
         }
     }

@@ -8,8 +8,10 @@ use crate::access::{self, Actor, Role, Verb};
 use crate::approval::Approval;
 use crate::definitions::{DefinitionKind, StoredDefinition, Task};
 use crate::error::{Error, Result};
+use crate::ids::UserId;
 use crate::session::Session;
 use crate::session::query::Page;
+use crate::time::Timestamp;
 use crate::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf, midnight};
 
 /// A failure older than this is out of the queue.
@@ -82,17 +84,26 @@ impl Engine {
     }
 
     async fn queue_of(&self, actor: &Actor, zone: Option<&str>) -> Result<QueueOf> {
-        let user = match (actor.role, actor.user.clone()) {
-            (Role::Owner, user) => user,
-            (Role::Member, Some(user)) => Some(user),
-            _ => return Err(Error::denied("a work queue is a person's")),
-        };
-        let now = self.tenant.now().await?;
-        Ok(QueueOf {
-            user,
-            is_owner: actor.role == Role::Owner,
-            day_start: midnight(now, zone)?,
-            failed_since: now.minus(FAILED_SHOWN),
-        })
+        let user = queue_owner(actor)?;
+        queue_at(self.tenant.now().await?, user, actor.role == Role::Owner, zone)
     }
+}
+
+/// The person whose work queue a caller reads; `None`: every task of the tenant counts.
+pub(super) fn queue_owner(actor: &Actor) -> Result<Option<UserId>> {
+    match (actor.role, actor.user.clone()) {
+        (Role::Owner, user) => Ok(user),
+        (Role::Member, Some(user)) => Ok(Some(user)),
+        _ => Err(Error::denied("a work queue is a person's")),
+    }
+}
+
+/// A person's work queue at a time.
+pub(super) fn queue_at(
+    now: Timestamp,
+    user: Option<UserId>,
+    is_owner: bool,
+    zone: Option<&str>,
+) -> Result<QueueOf> {
+    Ok(QueueOf { user, is_owner, day_start: midnight(now, zone)?, failed_since: now.minus(FAILED_SHOWN) })
 }

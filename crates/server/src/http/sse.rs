@@ -14,9 +14,10 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http::{HeaderValue, header};
-use sederunt_api::wire::search::{Hint, Topics};
+use sederunt_api::wire::search::{ApprovalFigures, Hint, Topics};
+use sederunt_api::wire::work_queue::QueueCounts;
 use sederunt_core::access::{EventView, ReadExtent, Role};
-use sederunt_core::engine::{HintStream, LogStream, StreamItem};
+use sederunt_core::engine::{FigureFeed, FigureNews, HintStream, LogStream, StreamItem};
 use sederunt_core::live::EventFrame;
 use sederunt_core::live::hints::HintBatch;
 use sederunt_core::{Error, limits};
@@ -102,6 +103,7 @@ pub fn hints(
     app: App,
     caller: Caller,
     mut hints: HintStream,
+    mut figures: FigureFeed,
     topics: Topics,
     lease: Leased,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
@@ -126,7 +128,11 @@ pub fn hints(
                         yield Ok(HEARTBEAT);
                     }
                 }
+                news = figures.next() => yield Ok(figure_chunk(news)),
                 batch = hints.next() => {
+                    if moves_figures(&batch) {
+                        figures.mark();
+                    }
                     let chunk = hint_chunk(&batch, topics);
                     if !chunk.is_empty() {
                         yield Ok(chunk);
@@ -179,26 +185,36 @@ fn wire(frame: &Arc<EventFrame>, view: EventView) -> Bytes {
     }
 }
 
+/// Whether counts or approvals may be others after these hints.
+fn moves_figures(batch: &HintBatch) -> bool {
+    match batch {
+        HintBatch::Reset(_) => true,
+        HintBatch::Hints(hints, _) => hints.iter().any(|hint| hint.row_changed || hint.deleted),
+    }
+}
+
 fn hint_chunk(batch: &HintBatch, topics: Topics) -> Bytes {
     match batch {
         HintBatch::Reset(cursor) => format!("id: {cursor}\nevent: reset\ndata: {{}}\n\n").into(),
-        HintBatch::Hints(hints, cursor) => {
-            let row_changed = hints.iter().any(|hint| hint.row_changed || hint.deleted);
-            let mut chunk = String::new();
-            let mut say = |topic: &str, data: &str| {
-                chunk.push_str(&format!("id: {cursor}\nevent: {topic}\ndata: {data}\n\n"));
-            };
-            if topics.sessions {
-                let sessions: Vec<Hint> = hints.iter().map(Hint::from).collect();
-                say("sessions", &serde_json::json!({ "sessions": sessions }).to_string());
-            }
-            if topics.approvals && row_changed {
-                say("approvals", "{}");
-            }
-            if topics.counts && row_changed {
-                say("counts", "{}");
-            }
-            chunk.into()
+        HintBatch::Hints(hints, cursor) if topics.sessions => {
+            let sessions: Vec<Hint> = hints.iter().map(Hint::from).collect();
+            let data = serde_json::json!({ "sessions": sessions });
+            format!("id: {cursor}\nevent: sessions\ndata: {data}\n\n").into()
+        }
+        HintBatch::Hints(..) => Bytes::new(),
+    }
+}
+
+/// Figures have no id: a reader that comes back is told them anew.
+fn figure_chunk(news: FigureNews) -> Bytes {
+    match news {
+        FigureNews::Counts(counts) => {
+            let data = serde_json::json!(QueueCounts::from(counts));
+            format!("event: counts\ndata: {data}\n\n").into()
+        }
+        FigureNews::Approvals(figures) => {
+            let data = serde_json::json!(ApprovalFigures::from(figures));
+            format!("event: approvals\ndata: {data}\n\n").into()
         }
     }
 }
@@ -331,7 +347,7 @@ mod tests {
              \"last_sequence\":3,\"row_changed\":false,\"deleted\":false}]}\n\n"
         );
         let moved = HintBatch::Hints(vec![hint(true)], "a.2".into());
-        assert!(text(&moved, all).contains("event: counts\ndata: {}\n\n"));
+        assert!(moves_figures(&moved) && !moves_figures(&log_grew));
         let only_counts = Topics { sessions: false, approvals: false, counts: true };
         assert_eq!(text(&log_grew, only_counts), "");
         assert_eq!(text(&HintBatch::Reset("a.3".into()), only_counts), "id: a.3\nevent: reset\ndata: {}\n\n");

@@ -75,6 +75,26 @@ impl ApprovalListStore for PostgresStore {
             Ok(list.page(rows.iter().map(approval_of).collect::<Result<_>>()?))
         })
     }
+
+    fn approval_ids<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> StoreFuture<'a, Vec<Box<str>>> {
+        read(async move {
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Vec::new()) };
+            let list = FilteredList::approvals(&query, "sessions");
+            let read = |numbers: &str| {
+                format!(
+                    "SELECT a.n, a.id FROM ({numbers}) p CROSS JOIN approvals a
+                     WHERE a.tk = $1 AND a.n = p.n ORDER BY p.n DESC"
+                )
+            };
+            let rows = definitions::rows(&self.context, tk, &list, read).await?;
+            let id = |row: &Row| Ok((row.try_get(0)?, row.try_get::<_, &str>(1)?.into()));
+            Ok(list.page(rows.iter().map(id).collect::<Result<_>>()?).items)
+        })
+    }
 }
 
 /// The newest promotion of each of these sessions that has any.

@@ -40,6 +40,23 @@ impl ApprovalListStore for SqliteStore {
     ) -> StoreFuture<'a, Page<Approval, i64>> {
         self.read_tenant(tenant, move |db, tk| approvals(db, tk, &query)).boxed()
     }
+
+    fn approval_ids<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> StoreFuture<'a, Vec<Box<str>>> {
+        self.read_tenant(tenant, move |db, tk| {
+            let list = FilteredList::approvals(&query, "session_heads");
+            let mut id = db.prepare_cached("SELECT id FROM approvals WHERE n = ?1")?;
+            let mut found = Vec::new();
+            for n in page_numbers(db, tk, &list)? {
+                found.push((n, id.query_row([n], |row| row.get(0))?));
+            }
+            Ok(list.page(found).items)
+        })
+        .boxed()
+    }
 }
 
 pub(super) fn approvals(

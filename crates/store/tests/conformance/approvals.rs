@@ -100,7 +100,7 @@ impl TestStore {
         self.approval(&self.tenant, name).await.unwrap()
     }
 
-    async fn approval_ids(&self, query: ApprovalQuery) -> Vec<String> {
+    async fn listed_approvals(&self, query: ApprovalQuery) -> Vec<String> {
         let page = self.approvals(&self.tenant, query).await.unwrap();
         page.items.into_iter().map(|approval| approval.id.into()).collect()
     }
@@ -213,7 +213,7 @@ async fn a_taken_id_is_refused(store: &TestStore) {
         change.record(Record::AddApproval(Box::new(an_approval(name, "s"))))
     });
     assert_eq!(verdict(&store.commit(twice).await), "already_exists");
-    assert_eq!(store.approval_ids(all()).await, ["a"]);
+    assert_eq!(store.listed_approvals(all()).await, ["a"]);
 }
 
 async fn of_many_who_decide_one_wins(store: &TestStore) {
@@ -252,7 +252,7 @@ async fn a_refused_approval_leaves_the_session_unwritten_and_the_other_way_round
         let change = store.change(updating("s", wait())).record(other).record(record);
         assert_ne!(verdict(&store.commit(change).await), "ok");
         assert_eq!(store.state("s").await, before);
-        assert_eq!(store.approval_ids(all()).await, ["a"]);
+        assert_eq!(store.listed_approvals(all()).await, ["a"]);
     }
     let stale = Guard { version: Some(99), ..Guard::default() };
     let part = on("s", stale, Write::Update(Box::new(wait())));
@@ -284,10 +284,11 @@ async fn approvals_are_listed_newest_first_and_page_by_page(store: &TestStore) {
             let (mut seen, mut after): (Vec<String>, _) = (Vec::new(), None);
             loop {
                 let asked = ApprovalQuery { after, limit, ..query.clone() };
+                let ids = store.approval_ids(&store.tenant, asked.clone()).await.unwrap();
                 let page = store.approvals(&store.tenant, asked).await.unwrap();
                 assert!(page.items.len() <= limit);
-                seen.extend(page.items.iter().map(|approval| approval.id.to_string()));
                 assert!(ids.iter().eq(page.items.iter().map(|approval| &approval.id)), "{ids:?}");
+                seen.extend(page.items.iter().map(|approval| approval.id.to_string()));
                 after = page.next;
                 if after.is_none() {
                     break;
@@ -343,7 +344,7 @@ async fn lists_show_what_every_filter_lets_through(store: &TestStore) {
             &["c"],
         ),
     ] {
-        assert_eq!(store.approval_ids(query.clone()).await, ids, "{query:?}");
+        assert_eq!(store.listed_approvals(query.clone()).await, ids, "{query:?}");
     }
 }
 
@@ -354,9 +355,9 @@ async fn a_deleted_session_takes_its_approvals_with_it(store: &TestStore) {
     store.ask(an_approval("b", "t")).await;
     store.delete("s").await;
     assert_eq!(store.asked("a").await, None);
-    assert_eq!(store.approval_ids(all()).await, ["b"]);
+    assert_eq!(store.listed_approvals(all()).await, ["b"]);
     store.open("s").await;
-    assert!(store.approval_ids(ApprovalQuery { session: Some(id("s")), ..all() }).await.is_empty());
+    assert!(store.listed_approvals(ApprovalQuery { session: Some(id("s")), ..all() }).await.is_empty());
     assert_eq!(verdict(&store.try_record(closing("a", ApprovalState::Denied)).await), "stale");
     store.ask(an_approval("a", "s")).await;
 }
@@ -422,7 +423,7 @@ async fn approvals_of_one_tenant_are_nothing_in_another(store: &TestStore) {
         ApprovalQuery { session: Some(id("s")), ..all() },
         ApprovalQuery { assigned_to: Some(AssigneeFilter::ToOrNobody(user("ann"))), ..all() },
     ] {
-        assert_eq!(store.approval_ids(query).await, ["a"]);
+        assert_eq!(store.listed_approvals(query).await, ["a"]);
     }
 }
 
@@ -436,7 +437,7 @@ async fn a_merged_user_hands_over_what_it_is_to_decide(store: &TestStore) {
     store.record(Record::MergeUser { from: user("old"), into: user("new") }).await;
     for (name, ids) in [("new", &["new", "old"][..]), ("old", &[]), ("other", &["other"])] {
         let query = ApprovalQuery { assigned_to: Some(AssigneeFilter::To(user(name))), ..all() };
-        assert_eq!(store.approval_ids(query).await, ids, "{name}");
+        assert_eq!(store.listed_approvals(query).await, ids, "{name}");
     }
 }
 
@@ -498,6 +499,6 @@ async fn a_copy_carries_approvals_and_goes_on_after_them(store: &TestStore) {
     assert_eq!(copy.approvals(&copy.tenant, all()).await.unwrap().items, listed.items);
     assert_eq!(copy.get("s").await.details, store.get("s").await.details);
     copy.ask(an_approval("c", "s")).await;
-    assert_eq!(copy.approval_ids(all()).await, ["c", "b", "a"]);
+    assert_eq!(copy.listed_approvals(all()).await, ["c", "b", "a"]);
     copy.remove().await;
 }

@@ -51,9 +51,10 @@ pub async fn session(
 /// Follow changes of sessions
 ///
 /// Hints that something about a session changed, so that lists and inboxes can be live: `event:
-/// sessions` with the sessions' ids, status and last sequence; `event: approvals` and `event: counts`
-/// when those may have changed; `event: reset` when something was missed and lists should be read anew.
-/// Every hint's `id` is a cursor to resume from.
+/// sessions` with the sessions' ids, status and last sequence; `event: counts` with the counts of the caller's work
+/// queue; `event: approvals` with `{pending, added, removed}`, the number of approvals that wait for the caller and the ids
+/// that came and went; both at the beginning and when they have changed, at most once a second; `event: reset` when
+/// something was missed and lists should be read anew. The `id` of a hint is a cursor to resume from.
 #[utoipa::path(
     get, path = "/api/stream", operation_id = "stream_hints", tag = "events",
     params(
@@ -72,7 +73,9 @@ pub async fn hints(
     let topics = Topics::parse(&asked.topics)?;
     let cursor = last_event_id(&headers)?.map(str::to_owned).or(asked.cursor);
     let hints = app.engine.hints(&caller.actor, cursor.as_deref())?;
-    Ok(sse::response(sse::hints(app, caller, hints, topics, lease)))
+    let Topics { counts, approvals, .. } = topics;
+    let figures = app.engine.figure_feed(&caller.actor, counts, approvals, asked.zone.as_deref())?;
+    Ok(sse::response(sse::hints(app, caller, hints, figures, topics, lease)))
 }
 
 /// The cursor that a browser sends when it reconnects; an empty one counts as none.
