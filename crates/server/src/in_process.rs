@@ -38,7 +38,7 @@ pub fn client_in_process(
         ..ServerConfig::default()
     };
     let (phase, watched) = watch::channel(Phase::Serving);
-    let app = App::new(engine, &config, String::new(), config.listen, watched)?;
+    let app = App::new(engine, &config, String::new(), config.listen, watched, false)?;
     Ok(Client::in_process(Arc::new(InProcess { router: router(app), _phase: phase }), key))
 }
 

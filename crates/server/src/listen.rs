@@ -69,7 +69,7 @@ impl Server {
         let conversations =
             config.conversations.take().map_or_else(|| http::plain_conversations(&engine), Ok)?;
         config.conversations = Some(conversations.clone());
-        let app = App::new(engine, &config, store, address, watched)?;
+        let app = App::new(engine, &config, store, address, watched, true)?;
         Ok(Self { listener, address, app, conversations, config, phase })
     }
 

@@ -30,7 +30,7 @@ pub struct Mounted {
 pub fn mount(engine: Engine, config: &ServerConfig) -> Result<Mounted, ConfigError> {
     config.check()?;
     let (phase, watched) = watch::channel(Phase::Serving);
-    let app = App::new(engine, config, String::new(), config.listen, watched)?;
+    let app = App::new(engine, config, String::new(), config.listen, watched, false)?;
     let mut upkeep = Background::default();
     workers::keep_up(&mut upkeep, &app, config);
     let inner = routes::router(app);

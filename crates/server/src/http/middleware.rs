@@ -19,6 +19,8 @@ use sederunt_core::Error;
 use super::App;
 use super::auth::{Caller, CallerIdentity};
 use super::browser_cookie;
+use super::compress;
+use super::encoding;
 use super::error::RequestError;
 use super::form;
 use super::missing;
@@ -50,6 +52,7 @@ pub async fn around_every_route(State(app): State<App>, request: Request, next: 
     let route = head.extensions.get::<MatchedPath>().cloned();
     let route = route_name(route.as_ref());
     let uri = head.uri.clone();
+    let encoding = encoding::accepted(&head.headers);
     let token_in_address = head.uri.query().is_some_and(|query| query.contains("share="));
     let mut caller = None;
     let mut response = match admit(&app, route, &head).await {
@@ -103,6 +106,9 @@ pub async fn around_every_route(State(app): State<App>, request: Request, next: 
         log!(info);
     } else {
         log!(debug);
+    }
+    if let Some(encoding) = encoding {
+        response = compress::compressed(encoding, response).await;
     }
     let headers = response.headers_mut();
     headers.insert(HeaderName::from_static(request_id::X_REQUEST_ID), id);
@@ -241,7 +247,7 @@ mod tests {
         let engine = Engine::new(SqliteStore::open(options).unwrap(), hub, Settings::default());
         let listener = "127.0.0.1:7070".parse().unwrap();
         let (_phase, watched) = watch::channel(Phase::Serving);
-        App::new(engine, config, "store".into(), listener, watched).unwrap()
+        App::new(engine, config, "store".into(), listener, watched, true).unwrap()
     }
 
     #[tokio::test]

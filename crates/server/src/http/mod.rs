@@ -4,7 +4,9 @@
 pub mod auth;
 pub mod body;
 mod browser_cookie;
+mod compress;
 mod encode;
+mod encoding;
 pub mod error;
 mod form;
 mod from_agents;
@@ -28,6 +30,7 @@ mod spec;
 mod sse;
 mod stall;
 mod unread;
+mod web_app;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +78,8 @@ pub struct AppState {
     pub heartbeat: Duration,
     pub metrics: Option<PrometheusHandle>,
     pub phase: watch::Receiver<Phase>,
+    /// Whether people who open the server in a browser are shown the web app.
+    pub shows_app: bool,
 }
 
 /// What the server says of itself.
@@ -114,13 +119,15 @@ pub fn plain_conversations(engine: &Engine) -> Result<Conversations, ConfigError
 }
 
 impl App {
-    /// Without conversations in the configuration, this process runs none.
+    /// Without conversations in the configuration, this process runs none. The web app is shown where all paths of a
+    /// listener are this server's: its pages have absolute addresses.
     pub fn new(
         engine: Engine,
         config: &ServerConfig,
         store: String,
         listener: std::net::SocketAddr,
         phase: watch::Receiver<Phase>,
+        shows_app: bool,
     ) -> Result<Self, ConfigError> {
         let local = matches!(config.auth, crate::config::Auth::Local).then(|| local::Names::of(listener));
         let base_url = match &config.public_url {
@@ -140,6 +147,7 @@ impl App {
             heartbeat: config.streams.heartbeat,
             metrics: config.metrics.clone(),
             phase,
+            shows_app,
         })))
     }
 

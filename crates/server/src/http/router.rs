@@ -1,8 +1,11 @@
 //! Every route, with its documentation, in one list.
 
 use axum::Router;
+use axum::extract::State;
 use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, on, post};
+use http::{HeaderMap, Method, Uri};
 use sederunt_core::Error;
 use utoipa::Path as _;
 use utoipa::openapi::OpenApi;
@@ -16,7 +19,7 @@ use super::routes::{
     sessions, shares, sign_in, streams, tasks, tenants, threads, tools, users, views, voice, work,
     work_queue,
 };
-use super::{App, middleware, spec};
+use super::{App, middleware, spec, web_app};
 use crate::mcp::{self, Mcp};
 
 /// Every documented route: the handlers of one path in a row. Passed to a macro, which expands the list as needed.
@@ -214,8 +217,14 @@ pub fn router(app: App) -> Router {
         .merge(actions())
         .merge(older_names())
         .merge(mcp(app.clone()))
-        .fallback(async || RequestError::from(Error::NotFound))
+        .fallback(unrouted)
         .method_not_allowed_fallback(async || RequestError::Method)
         .layer(from_fn_with_state(app.clone(), middleware::around_every_route))
         .with_state(app)
+}
+
+/// The answer to a path that no route takes: a file or a page of the web app, or a refusal.
+async fn unrouted(State(app): State<App>, method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let shown = app.shows_app.then(|| web_app::answer(&method, uri.path(), &headers)).flatten();
+    shown.unwrap_or_else(|| RequestError::from(Error::NotFound).into_response())
 }

@@ -56,5 +56,6 @@ mod tools;
 mod users;
 mod views;
 mod voice;
+mod web_app;
 mod work;
 mod work_queue;

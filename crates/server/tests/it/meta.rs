@@ -9,6 +9,7 @@ use sederunt_server::Auth;
 use serde_json::{Value, json};
 
 use crate::server::{StoreKind, TestServer, on_every_store, raw};
+use crate::web_app::has_app;
 
 on_every_store!(
     it_says_that_it_lives_and_can_work,
@@ -36,11 +37,14 @@ async fn the_page_says_what_runs_here(store_kind: StoreKind) {
     let page = server.anyone().get("/").await.expect(200);
     assert!(page.headers["content-type"].to_str().unwrap().starts_with("text/html"));
     assert!(page.headers.contains_key("content-security-policy"));
-    assert!(
-        page.text.contains(env!("CARGO_PKG_VERSION")) && page.text.contains("/openapi.json"),
-        "{}",
-        page.text
-    );
+    match has_app() {
+        true => assert!(page.text.contains("/assets/"), "{}", page.text),
+        false => assert!(
+            page.text.contains(env!("CARGO_PKG_VERSION")) && page.text.contains("/openapi.json"),
+            "{}",
+            page.text
+        ),
+    }
 }
 
 async fn strangers_are_told_little_and_browsers_guess_nothing(store_kind: StoreKind) {

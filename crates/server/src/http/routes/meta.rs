@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header};
 use sederunt_core::Error;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
 use crate::http::query::Params;
-use crate::http::{App, JSON, page, spec};
+use crate::http::{App, JSON, page, spec, web_app};
 use crate::metrics;
 
 /// A sign of life.
@@ -78,11 +78,17 @@ pub async fn document(Params(()): Params<()>) -> Response {
 }
 
 /// Read the home page
+///
+/// The page of the web app. A build without it, and a program that mounts these routes among its own, shows a page that
+/// says what runs here.
 #[utoipa::path(
     get, path = "/", operation_id = "home", tag = "server", security(()),
     responses((status = 200, description = "An HTML page for people", body = String, content_type = "text/html; charset=utf-8"))
 )]
-pub async fn home(State(app): State<App>, Params(()): Params<()>) -> Response {
+pub async fn home(State(app): State<App>, headers: HeaderMap) -> Response {
+    if let Some(page) = app.shows_app.then(|| web_app::index(&headers)).flatten() {
+        return page;
+    }
     let mut response = Html(page::home(&app.about)).into_response();
     let headers = response.headers_mut();
     let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; \
