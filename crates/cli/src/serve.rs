@@ -34,7 +34,7 @@ pub async fn run(context: &CommandContext, demo: bool) -> Result<()> {
     // Before the address is announced: a signal that comes at once must drain, not kill.
     let signals = Signals::new()?;
     let server = RunningServer::open(config, server_config).await?;
-    let demo = demo.then(|| tokio::spawn(demo::run(server.store.engine().clone())));
+    let demo = demo.then(|| tokio::spawn(demo::run(server.store.conversations().clone())));
     tracing::info!(target: "sederunt", url = %server.url, store = %config.store.0, "serving");
     let said = match context.out.line(format!("listening on {}", server.url)) {
         // The parent process may not read the line.

@@ -44,13 +44,18 @@ impl NumberedStory<'_> {
     }
 
     pub fn complete(&self) -> Result<Settle> {
-        let (input, output) = self.story.tokens;
         Ok(Settle::Complete {
             result: Some(Json::of(&json!({ "summary": filled(self.story.result, self.number) }))?),
             text: None,
-            usage: Some(Json::of(&json!({ "input_tokens": input, "output_tokens": output }))?),
+            usage: Some(usage(self.story.tokens)?),
         })
     }
+}
+
+/// What a run used: tokens read and written, and what they cost at 3 and 15 a million.
+pub fn usage((input, output): (u32, u32)) -> Result<Json> {
+    let cost = 3 * u64::from(input) + 15 * u64::from(output);
+    Json::of(&json!({ "input_tokens": input, "output_tokens": output, "cost_micros": cost }))
 }
 
 /// A piece of work that waits for an agent.

@@ -6,9 +6,12 @@
 
 mod demo_text;
 mod documents;
+mod entity;
+mod feedback;
 mod fill;
 mod responses;
 mod stories;
+mod talk;
 mod tasks;
 mod tools;
 
@@ -20,6 +23,7 @@ use sederunt::{
     Actor, Append, ClaimRequest, ClaimedRun, Engine, Error, Json, OpenSession, Result, SessionId,
     SessionQuery, SessionType, Settle, SourceKind, TypeFilter,
 };
+use sederunt_agents::talk::Conversations;
 use serde_json::json;
 
 use demo_text::NumberedStory;
@@ -38,9 +42,10 @@ const FAIL_EVERY: usize = 6;
 
 /// Fills the store if it is empty, then keeps a log growing until it is dropped. A store with anything else is left
 /// alone.
-pub async fn run(engine: Engine) {
+pub async fn run(conversations: Conversations) {
     let me = Arc::new(Actor::local(SourceKind::Api));
-    match prepare(&engine, &me).await {
+    let engine = conversations.engine().clone();
+    match prepare(&conversations, &me).await {
         Ok(true) => {}
         Ok(false) => {
             tracing::warn!(target: "sederunt::demo", "the demo was not started: the store already holds sessions");
@@ -61,7 +66,8 @@ pub async fn run(engine: Engine) {
 }
 
 /// Whether to run the demo here; fills an empty store.
-async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
+async fn prepare(conversations: &Conversations, me: &Arc<Actor>) -> Result<bool> {
+    let engine = conversations.engine();
     let any = SessionQuery { inactive: Some(false), ..SessionQuery::of(TypeFilter::All, 1) };
     let ours = SessionQuery { metadata: vec![("demo".into(), "true".into())], ..any.clone() };
     if engine.sessions(me, any).await?.items.is_empty() {
@@ -70,6 +76,9 @@ async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
         responses::collect(engine, me).await?;
         documents::edit(engine, me).await?;
         tools::run_one(engine, me, tasks::PLAN).await?;
+        entity::fill_in(engine, me).await?;
+        talk::hold(conversations, me).await?;
+        feedback::give(conversations, me).await?;
         return Ok(true);
     }
     Ok(!engine.sessions(me, ours).await?.items.is_empty())
@@ -154,10 +163,11 @@ async fn open(engine: &Engine, me: &Actor, wish: OpenSession) -> Result<SessionI
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::{BTreeMap, HashSet};
 
     use sederunt::Status;
     use sederunt_core::approval::{ApprovalKind, ApprovalQuery, ApprovalState};
+    use sederunt_core::engine::LessonSearch;
 
     use super::*;
 
@@ -165,7 +175,7 @@ mod tests {
     async fn an_empty_store_gets_every_type_and_every_status() {
         let store = sederunt::open("memory:").await.unwrap();
         let me = Arc::new(Actor::local(SourceKind::Api));
-        assert!(prepare(&store, &me).await.unwrap());
+        assert!(prepare(store.conversations(), &me).await.unwrap());
         let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(TypeFilter::All, 1000) };
         let sessions = store.sessions(&me, all).await.unwrap().items;
         for kind in SessionType::ALL {
@@ -187,13 +197,29 @@ mod tests {
         let promotions = waiting.iter().filter(|approval| approval.kind == ApprovalKind::Promotion);
         assert_eq!(promotions.count(), 1, "a promotion waits in the inbox");
 
+        for kind in [ApprovalKind::Tool, ApprovalKind::Output, ApprovalKind::Question] {
+            assert!(waiting.iter().any(|approval| approval.kind == kind), "{kind:?}");
+        }
+        let map = store.entity_status_map(&me, tasks::VISITED).await.unwrap();
+        let fields: BTreeMap<_, _> =
+            map.by_field.iter().map(|(field, status)| (field.as_str(), status.as_str())).collect();
+        let expected = [
+            ("ferries", "complete"),
+            ("history", "pending"),
+            ("lodging", "waiting-human"),
+            ("walks", "failed"),
+        ];
+        assert_eq!(fields, BTreeMap::from(expected));
+        let search = LessonSearch { limit: 10, ..LessonSearch::default() };
+        assert_eq!(store.search_lessons(&me, search).await.unwrap().items.len(), 3);
+
         let block = store.activity_block(&me, 20).await.unwrap().unwrap().block;
         for part in ["Plan the trip to Mull", "viewed **Isle of Mull** (place)", "comparing the ferries"] {
             assert!(block.contains(part), "{part}: {block}");
         }
 
         let before = sessions.len();
-        assert!(prepare(&store, &me).await.unwrap(), "a demo that was filled before goes on");
+        assert!(prepare(store.conversations(), &me).await.unwrap(), "a demo that was filled before goes on");
         let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(TypeFilter::All, 1000) };
         assert_eq!(store.sessions(&me, all).await.unwrap().items.len(), before);
         store.close().await;
@@ -205,7 +231,7 @@ mod tests {
         let me = Arc::new(Actor::local(SourceKind::Api));
         let own = OpenSession { session_type: Some(SessionType::Mixed), ..OpenSession::default() };
         store.open(&me, own, None).await.unwrap();
-        assert!(!prepare(&store, &me).await.unwrap());
+        assert!(!prepare(store.conversations(), &me).await.unwrap());
         store.close().await;
     }
 

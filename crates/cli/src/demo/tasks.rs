@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub const PLAN: &str = "demo-outing";
 
 /// The entity that the person at the demo visits.
-const VISITED: &str = "de300000-0000-4000-8000-000000000001";
+pub const VISITED: &str = "de300000-0000-4000-8000-000000000001";
 
 pub async fn define_and_start(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
     let definitions = json!({
