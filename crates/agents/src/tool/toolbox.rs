@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sederunt_core::json::Json;
-use tokio::time::timeout;
-
 use super::{BadTool, CallContext, Error, Outcome, Schema, Tool, ToolCall, ToolSpec};
 use crate::limits;
 
