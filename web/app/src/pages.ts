@@ -22,8 +22,22 @@ function entry(parts: Omit<PageEntry, 'component'>): PageEntry {
 }
 
 export const PAGES: readonly PageEntry[] = [
-  entry({ name: 'today', title: 'Today', path: '/', letter: 't', icon: Sun, load: () => import('./pages/today/index.js') }),
-  entry({ name: 'inbox', title: 'Inbox', path: '/inbox', letter: 'i', icon: Inbox, load: () => import('./pages/inbox/index.js') }),
+  entry({
+    name: 'today',
+    title: 'Today',
+    path: '/',
+    letter: 't',
+    icon: Sun,
+    load: () => import('./pages/today/index.js'),
+  }),
+  entry({
+    name: 'inbox',
+    title: 'Inbox',
+    path: '/inbox',
+    letter: 'i',
+    icon: Inbox,
+    load: () => import('./pages/inbox/index.js'),
+  }),
   entry({
     name: 'sessions',
     title: 'Sessions',

@@ -1,10 +1,10 @@
 import { render, screen } from '@testing-library/react';
-import userEvent from '@testing-library/user-event';
+import { userEvent } from '@testing-library/user-event';
 import { createElement } from 'react';
 import { renderToStaticMarkup } from 'react-dom/server';
 import { describe, expect, it } from 'vitest';
-import { formatMarkdown } from '../src/markdown/FormattedMarkdown.js';
 import { TooltipProvider } from '../src/components/Tooltip.js';
+import { formatMarkdown } from '../src/markdown/FormattedMarkdown.js';
 import { Markdown } from '../src/markdown/Markdown.js';
 import { isCheapToFormat } from '../src/markdown/scanCost.js';
 
@@ -37,7 +37,10 @@ const ATTACKS = [
   '---\ntitle: x\n---\n\ntext',
 ];
 
-const ALLOWED = 'A P DIV SPAN EM STRONG DEL CODE PRE UL OL LI BLOCKQUOTE TABLE THEAD TBODY TR TH TD HR BR SUP FOOTER H4 H5 H6 BUTTON SVG PATH RECT'.split(' ');
+const ALLOWED =
+  'A P DIV SPAN EM STRONG DEL CODE PRE UL OL LI BLOCKQUOTE TABLE THEAD TBODY TR TH TD HR BR SUP FOOTER H4 H5 H6 BUTTON SVG PATH RECT'.split(
+    ' ',
+  );
 const ALLOWED_ATTRIBUTES = ['href', 'title', 'target', 'rel', 'start', 'style'];
 
 function show(text: string) {
@@ -130,7 +133,10 @@ describe('the scan before formatting', () => {
   });
 
   it.each([
-    ['a letter', 'Dear Ann,\n\nthe **desks** come on *Tuesday*. See [the plan](https://example.org).\n\n- one\n  - two\n    - three'],
+    [
+      'a letter',
+      'Dear Ann,\n\nthe **desks** come on *Tuesday*. See [the plan](https://example.org).\n\n- one\n  - two\n    - three',
+    ],
     ['a table of 20 columns', COLUMNS(20)],
     ['a report of 19 kB', '## Part\n\nSome `words` and **more**, as they are said (and meant).\n\n'.repeat(290)],
     ['code with deep indentation', `\`\`\`\n${' '.repeat(60)}deep((((((((((((((((((((((((x\n\`\`\``],

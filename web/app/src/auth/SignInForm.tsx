@@ -40,7 +40,11 @@ function useSignInForm(onSignedIn: () => void | Promise<void>) {
 }
 
 export function SignInForm({ onSignedIn }: { onSignedIn: () => void | Promise<void> }) {
-  const config = useQuery({ queryKey: ['auth', 'config'], queryFn: ({ signal }) => readSignInConfig(signal), retry: 1 });
+  const config = useQuery({
+    queryKey: ['auth', 'config'],
+    queryFn: ({ signal }) => readSignInConfig(signal),
+    retry: 1,
+  });
   const form = useSignInForm(onSignedIn);
   const id = useId();
   if (config.error !== null) return <ErrorState error={config.error} onRetry={() => void config.refetch()} />;

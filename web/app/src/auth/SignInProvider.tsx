@@ -4,6 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
 import { useLocation } from 'wouter';
 import { ErrorState } from '../components/ErrorState.js';
+import { reloadPage } from '../lib/reloadPage.js';
 import { type Me, meQueryKey, personOf, readMe, signOut } from './api.js';
 import { isSignedOutRefusal } from './isSignedOutRefusal.js';
 import { signInAddress } from './returnPath.js';
@@ -77,7 +78,7 @@ function SignedIn({ me, children }: { me: Me; children: ReactNode }) {
     const now = await readMe();
     if (scopeOf(personOf(now)) !== scopeOf(personOf(me))) {
       // What is held and what is on the screen belong to another person: nothing of it goes on.
-      location.reload();
+      reloadPage();
       return;
     }
     queries.setQueryData(meQueryKey, now);

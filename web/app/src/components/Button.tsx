@@ -22,7 +22,15 @@ const LOOKS = {
   danger: 'border border-error bg-raised text-error hover:bg-removed',
 };
 
-export function Button({ kind = 'plain', shortcut, isBusy = false, className, children, onClick, ...rest }: ButtonProps) {
+export function Button({
+  kind = 'plain',
+  shortcut,
+  isBusy = false,
+  className,
+  children,
+  onClick,
+  ...rest
+}: ButtonProps) {
   const keys = shortcut === undefined ? undefined : bindingOf(shortcut).keys[0];
   return (
     <button

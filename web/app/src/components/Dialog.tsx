@@ -19,7 +19,9 @@ function Heading({ title, description }: Pick<DialogProps, 'title' | 'descriptio
     <div className="flex items-start gap-3">
       <div className="min-w-0 flex-1">
         <Radix.Title className="text-lead font-semibold">{title}</Radix.Title>
-        {description !== undefined && <Radix.Description className="text-row text-soft">{description}</Radix.Description>}
+        {description !== undefined && (
+          <Radix.Description className="text-row text-soft">{description}</Radix.Description>
+        )}
       </div>
       <Radix.Close
         aria-label="Close"

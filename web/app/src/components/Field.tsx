@@ -35,7 +35,11 @@ export function Field({ label, hint, error, children }: FieldProps) {
         'aria-describedby': hasNote ? `${id}-note` : undefined,
       })}
       {hasNote && (
-        <p id={`${id}-note`} role={isWrong ? 'alert' : undefined} className={isWrong ? 'text-row text-error' : 'text-row text-soft'}>
+        <p
+          id={`${id}-note`}
+          role={isWrong ? 'alert' : undefined}
+          className={isWrong ? 'text-row text-error' : 'text-row text-soft'}
+        >
           {isWrong ? error : hint}
         </p>
       )}

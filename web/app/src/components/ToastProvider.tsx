@@ -100,7 +100,7 @@ export function ToastProvider({ children }: { children: ReactNode }) {
     <ToastContext value={toaster}>
       {children}
       <section aria-label="Messages" className="pointer-events-none fixed inset-x-4 bottom-4 z-50 flex justify-center">
-        <ul role="status" aria-live="polite" className="grid max-w-xl gap-2">
+        <ul aria-live="polite" className="grid max-w-xl gap-2">
           {toasts.map((toast) => (
             <ToastView key={toast.id} toast={toast} onGone={() => remove(toast.id)} />
           ))}

@@ -19,7 +19,8 @@ export interface PressPlace {
 export const isMac = /^(mac|iphone|ipad)/i.test(navigator.platform);
 
 const LAYERS = '[role="dialog"], [role="alertdialog"], [role="menu"], [role="listbox"], dialog';
-const PRESSED_BY_ENTER = 'a[href], button, summary, [role="button"], [role="tab"], [role="menuitem"], [role="checkbox"]';
+const PRESSED_BY_ENTER =
+  'a[href], button, summary, [role="button"], [role="tab"], [role="menuitem"], [role="checkbox"]';
 
 /** The name of a key as the map writes it; on keyboards without Latin letters, by where the key is. */
 export function keyName(press: Press): string {

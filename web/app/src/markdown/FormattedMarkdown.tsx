@@ -10,7 +10,9 @@ import { noteFormatting } from './slowTexts.js';
 type Props = Readonly<Record<string, unknown>>;
 
 const TAGS: ReadonlySet<string> = new Set(
-  'p div span em strong del s code pre ul ol li blockquote table thead tbody tr th td hr br sup sub footer section'.split(' '),
+  'p div span em strong del s code pre ul ol li blockquote table thead tbody tr th td hr br sup sub footer section'.split(
+    ' ',
+  ),
 );
 /** Headings go three levels down, beneath the headings of the page. */
 const HEADINGS: Readonly<Record<string, string>> = { h1: 'h4', h2: 'h5', h3: 'h6', h4: 'h6', h5: 'h6', h6: 'h6' };
@@ -56,7 +58,7 @@ function inertElement(tag: unknown, props: Props, children: ReactNode[]): ReactN
   const keyed = key === undefined ? {} : { key };
   const name = typeof tag === 'string' ? tag.toLowerCase() : '';
   const href = textOf(props['href']);
-  if (name === 'a' && href !== undefined && LINKS.test(href)) return createElement(Link, { ...keyed, href }, ...children);
+  if (name === 'a' && href !== undefined && LINKS.test(href)) return createElement(Link, { ...keyed, href, children });
   if (name === 'img') {
     const shown = { alt: textOf(props['alt']) ?? '', address: textOf(props['src']) };
     return createElement(ImageName, { ...keyed, ...shown });

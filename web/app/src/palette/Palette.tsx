@@ -15,7 +15,8 @@ export interface PaletteProps {
   actions: readonly PageAction[];
 }
 
-const GROUP = '[&_[cmdk-group-heading]]:px-3 [&_[cmdk-group-heading]]:pt-2 [&_[cmdk-group-heading]]:text-meta [&_[cmdk-group-heading]]:text-soft';
+const GROUP =
+  '[&_[cmdk-group-heading]]:px-3 [&_[cmdk-group-heading]]:pt-2 [&_[cmdk-group-heading]]:text-meta [&_[cmdk-group-heading]]:text-soft';
 
 function matches(words: string, typed: string): boolean {
   const text = words.toLocaleLowerCase();
@@ -25,7 +26,17 @@ function matches(words: string, typed: string): boolean {
     .every((word) => text.includes(word));
 }
 
-function Item({ value, onSelect, keys, children }: { value: string; onSelect: () => void; keys?: string | undefined; children: ReactNode }) {
+function Item({
+  value,
+  onSelect,
+  keys,
+  children,
+}: {
+  value: string;
+  onSelect: () => void;
+  keys?: string | undefined;
+  children: ReactNode;
+}) {
   return (
     <Command.Item
       value={value}
@@ -74,7 +85,9 @@ export function Palette({ onClose, actions }: PaletteProps) {
               className="w-full border-b border-line bg-transparent px-4 py-3 text-lead focus-visible:outline-offset-[-2px]"
             />
             <Command.List label="Found" className="max-h-[50vh] overflow-y-auto pb-1">
-              {!isLooking && error === null && <Command.Empty className="px-4 py-3 text-soft">Nothing matches.</Command.Empty>}
+              {!isLooking && error === null && (
+                <Command.Empty className="px-4 py-3 text-soft">Nothing matches.</Command.Empty>
+              )}
               {offered.length > 0 && (
                 <Command.Group heading="Do" className={GROUP}>
                   {offered.map((action) => (
@@ -96,7 +109,12 @@ export function Palette({ onClose, actions }: PaletteProps) {
               {pages.length > 0 && (
                 <Command.Group heading="Go to" className={GROUP}>
                   {pages.map((page) => (
-                    <Item key={page.name} value={`go ${page.name}`} keys={`g ${page.letter}`} onSelect={() => go(page.path)}>
+                    <Item
+                      key={page.name}
+                      value={`go ${page.name}`}
+                      keys={`g ${page.letter}`}
+                      onSelect={() => go(page.path)}
+                    >
                       <page.icon size={16} aria-hidden="true" />
                       <Name>{page.title}</Name>
                     </Item>

@@ -69,7 +69,9 @@ export function usePageActions(actions: readonly PageAction[]): void {
       ),
     [store, shape],
   );
-  const keyed = actions.flatMap((action) => (action.shortcut === undefined ? [] : [[action.shortcut, () => action.run()]]));
+  const keyed = actions.flatMap((action) =>
+    action.shortcut === undefined ? [] : [[action.shortcut, () => action.run()]],
+  );
   useKeys(Object.fromEntries(keyed));
 }
 

@@ -49,7 +49,11 @@ export function ConnectionState({ isShort = false }: { isShort?: boolean | undef
     <span role="status" className="flex items-center gap-2 text-row text-soft">
       <span
         aria-hidden="true"
-        className={classNames('size-2 rounded-full', isLive ? 'bg-completed' : 'bg-waiting-human', phase === 'connecting' && 'breathing')}
+        className={classNames(
+          'size-2 rounded-full',
+          isLive ? 'bg-completed' : 'bg-waiting-human',
+          phase === 'connecting' && 'breathing',
+        )}
       />
       <span className={isShort && isLive && !isBack ? 'sr-only' : undefined}>{words}</span>
     </span>

@@ -2,6 +2,7 @@
 import { Component, type ReactNode } from 'react';
 import { Button } from '../components/Button.js';
 import { ErrorState } from '../components/ErrorState.js';
+import { reloadPage } from '../lib/reloadPage.js';
 
 interface Props {
   /** Changes with the page. */
@@ -34,7 +35,7 @@ export class PageBoundary extends Component<Props, State> {
         <ErrorState
           error={shown}
           onRetry={() => this.setState({ error: null })}
-          action={<Button onClick={() => location.reload()}>Reload the app</Button>}
+          action={<Button onClick={reloadPage}>Reload the app</Button>}
         />
       </div>
     );

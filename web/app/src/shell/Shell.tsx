@@ -57,7 +57,11 @@ function PanelColumn({ isWide }: { isWide: boolean }) {
   if (isWide) {
     if (!isWanted) return null;
     return (
-      <aside aria-label="Panel" ref={setPanelSlot} className="w-(--panel-width) shrink-0 overflow-y-auto border-l border-line p-4" />
+      <aside
+        aria-label="Panel"
+        ref={setPanelSlot}
+        className="w-(--panel-width) shrink-0 overflow-y-auto border-l border-line p-4"
+      />
     );
   }
   return (
@@ -106,7 +110,7 @@ export function Shell() {
         {isWide ? (
           <aside
             aria-label="Sidebar"
-            className={`shrink-0 overflow-y-auto border-r border-line bg-sunken ${isFolded ? 'w-(--sidebar-width-icons)' : 'w-(--sidebar-width)'}`}
+            className={`relative z-10 shrink-0 border-r border-line bg-sunken ${isFolded ? 'w-(--sidebar-width-icons)' : 'w-(--sidebar-width)'}`}
           >
             <Sidebar isFolded={isFolded} />
           </aside>

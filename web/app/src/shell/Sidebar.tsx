@@ -9,7 +9,17 @@ import { AccountMenu } from './AccountMenu.js';
 import { ConnectionState } from './ConnectionState.js';
 import { RunningSessions } from './RunningSessions.js';
 
-function PageLink({ page, isHere, isFolded, count }: { page: PageEntry; isHere: boolean; isFolded: boolean; count: number }) {
+function PageLink({
+  page,
+  isHere,
+  isFolded,
+  count,
+}: {
+  page: PageEntry;
+  isHere: boolean;
+  isFolded: boolean;
+  count: number;
+}) {
   const link = (
     <Link
       href={page.path}
@@ -51,13 +61,13 @@ export function Sidebar({ isFolded }: { isFolded: boolean }) {
       {!isFolded && (
         <>
           <p className="px-2 pt-1 text-lead font-semibold">Sederunt</p>
-          <div className="grid gap-1">
+          <div className="grid grid-cols-[minmax(0,1fr)] gap-1">
             <WorkingOnPicker userId={me.user?.id} />
             <RunningSessions />
           </div>
         </>
       )}
-      <nav aria-label="Pages" className="grid gap-0.5">
+      <nav aria-label="Pages" className="grid min-h-0 gap-0.5 overflow-y-auto p-0.5">
         {PAGES.map((page) => (
           <PageLink
             key={page.name}

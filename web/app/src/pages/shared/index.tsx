@@ -22,7 +22,9 @@ function Result({ result }: { result: unknown }) {
       {typeof result === 'string' ? (
         <Markdown text={result} />
       ) : (
-        <pre className="overflow-x-auto rounded-card bg-sunken p-3 font-mono text-meta">{JSON.stringify(result, null, 2)}</pre>
+        <pre className="overflow-x-auto rounded-card bg-sunken p-3 font-mono text-meta">
+          {JSON.stringify(result, null, 2)}
+        </pre>
       )}
     </Section>
   );
@@ -40,7 +42,10 @@ function SharedSession({ id }: { id: string }) {
   const isWriting = delta !== null && delta !== undefined;
   // A reply that is finished, or a stream that is back, may have changed the status and the result.
   // biome-ignore lint/correctness/useExhaustiveDependencies: these say when to read again.
-  useEffect(() => void queries.invalidateQueries({ queryKey: sharedSessionQueryKey(id) }), [queries, id, isWriting, phase]);
+  useEffect(
+    () => void queries.invalidateQueries({ queryKey: sharedSessionQueryKey(id) }),
+    [queries, id, isWriting, phase],
+  );
   const title = data?.title ?? 'A shared session';
   useEffect(() => {
     document.title = `${title} · Sederunt`;
