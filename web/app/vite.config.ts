@@ -60,7 +60,8 @@ export default defineConfig({
       output: {
         entryFileNames: 'assets/[name].js',
         chunkFileNames: chunkName,
-        assetFileNames: (asset) => (asset.names.some((name) => name.endsWith('.css')) ? 'assets/app.css' : 'assets/[name][extname]'),
+        assetFileNames: (asset) =>
+          asset.names.some((name) => name.endsWith('.css')) ? 'assets/app.css' : 'assets/[name][extname]',
       },
     },
   },
