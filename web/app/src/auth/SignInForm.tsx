@@ -8,7 +8,7 @@ import { type CredentialKind, readSignInConfig, signIn } from './api.js';
 import { signInSentence } from './signInSentence.js';
 
 const WORDS: Record<CredentialKind, { label: string; hint: string }> = {
-  key: { label: 'Key', hint: 'It begins with sdr_. An owner makes it, or `sederunt keys create`.' },
+  key: { label: 'Key', hint: 'It begins with sdr_. An owner makes it, or the command: sederunt keys create' },
   token: { label: 'Token', hint: 'A token of the service that signs in the people of this server.' },
 };
 

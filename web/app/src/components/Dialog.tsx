@@ -16,20 +16,22 @@ export interface DialogProps {
 
 function Heading({ title, description }: Pick<DialogProps, 'title' | 'description'>) {
   return (
-    <div className="flex items-start gap-3">
-      <div className="min-w-0 flex-1">
-        <Radix.Title className="text-lead font-semibold">{title}</Radix.Title>
-        {description !== undefined && (
-          <Radix.Description className="text-row text-soft">{description}</Radix.Description>
-        )}
-      </div>
-      <Radix.Close
-        aria-label="Close"
-        className="grid size-7 shrink-0 place-items-center rounded-control text-soft hover:bg-sunken pointer-coarse:size-11"
-      >
-        <X size={16} aria-hidden="true" />
-      </Radix.Close>
+    <div className="pr-8">
+      <Radix.Title className="text-lead font-semibold">{title}</Radix.Title>
+      {description !== undefined && <Radix.Description className="text-row text-soft">{description}</Radix.Description>}
     </div>
+  );
+}
+
+/** Comes last, so that the focus begins on the first thing to do in the layer. */
+function CloseButton() {
+  return (
+    <Radix.Close
+      aria-label="Close"
+      className="absolute top-4 right-4 grid size-7 place-items-center rounded-control text-soft hover:bg-sunken pointer-coarse:size-11"
+    >
+      <X size={16} aria-hidden="true" />
+    </Radix.Close>
   );
 }
 
@@ -48,6 +50,7 @@ export function Dialog({ isOpen, onOpenChange, title, description, isWide = fals
         >
           <Heading title={title} description={description} />
           {children}
+          <CloseButton />
         </Radix.Content>
       </Radix.Portal>
     </Radix.Root>
@@ -70,6 +73,7 @@ export function Sheet({ side, ...props }: Omit<DialogProps, 'isWide'> & { side: 
         >
           <Heading title={props.title} description={props.description} />
           {props.children}
+          <CloseButton />
         </Radix.Content>
       </Radix.Portal>
     </Radix.Root>
