@@ -26,7 +26,11 @@ export { ActivityRecorderMount } from './components/ActivityRecorderMount.js';
 export { ApprovalDetail, type ApprovalDetailProps } from './components/ApprovalDetail.js';
 export { QuickMarkerDialog, type QuickMarkerDialogProps } from './components/QuickMarkerDialog.js';
 export { SessionStatusBadge, type SessionStatusBadgeProps } from './components/SessionStatusBadge.js';
-export { SessionTranscript, type SessionTranscriptProps } from './components/SessionTranscript.js';
+export {
+  SessionTranscript,
+  type SessionTranscriptProps,
+  type TranscriptHandle,
+} from './components/SessionTranscript.js';
 export type { RenderMarkdown } from './components/TranscriptRowView.js';
 export { WorkingOnPicker, type WorkingOnPickerProps } from './components/WorkingOnPicker.js';
 export {
