@@ -2,6 +2,7 @@
 import { AlertDialog as Radix } from 'radix-ui';
 import type { ReactNode } from 'react';
 import { Button } from './Button.js';
+import { useFocusReturn } from './useFocusReturn.js';
 
 export interface ConfirmDialogProps {
   isOpen: boolean;
@@ -16,11 +17,15 @@ export interface ConfirmDialogProps {
 }
 
 export function ConfirmDialog({ isOpen, onOpenChange, title, children, verb, onConfirm }: ConfirmDialogProps) {
+  const focusReturn = useFocusReturn();
   return (
     <Radix.Root open={isOpen} onOpenChange={onOpenChange}>
       <Radix.Portal>
         <Radix.Overlay className="fixed inset-0 z-40 bg-(--scrim)" />
-        <Radix.Content className="layer-in fixed inset-x-4 top-[20vh] z-40 mx-auto grid max-w-md gap-4 rounded-card border border-line bg-raised p-6 shadow-layer">
+        <Radix.Content
+          {...focusReturn}
+          className="layer-in fixed inset-x-4 top-[20vh] z-40 mx-auto grid max-w-md gap-4 rounded-card border border-line bg-raised p-6 shadow-layer"
+        >
           <Radix.Title className="text-lead font-semibold">{title}</Radix.Title>
           <Radix.Description asChild>
             <div className="text-soft">{children}</div>

@@ -3,6 +3,7 @@ import { X } from 'lucide-react';
 import { Dialog as Radix } from 'radix-ui';
 import type { ReactNode } from 'react';
 import { classNames } from './classNames.js';
+import { useFocusReturn } from './useFocusReturn.js';
 
 export interface DialogProps {
   isOpen: boolean;
@@ -37,12 +38,14 @@ function CloseButton() {
 
 export function Dialog({ isOpen, onOpenChange, title, description, isWide = false, children }: DialogProps) {
   const described = description === undefined ? { 'aria-describedby': undefined } : {};
+  const focusReturn = useFocusReturn();
   return (
     <Radix.Root open={isOpen} onOpenChange={onOpenChange}>
       <Radix.Portal>
         <Radix.Overlay className="fixed inset-0 z-40 bg-(--scrim)" />
         <Radix.Content
           {...described}
+          {...focusReturn}
           className={classNames(
             'layer-in fixed inset-x-4 top-[10vh] z-40 mx-auto grid max-h-[80vh] gap-4 overflow-y-auto rounded-card border border-line bg-raised p-6 shadow-layer',
             isWide ? 'max-w-3xl' : 'max-w-md',
@@ -60,12 +63,14 @@ export function Dialog({ isOpen, onOpenChange, title, description, isWide = fals
 /** The same from the side, for what is a panel or a sidebar on wide screens. */
 export function Sheet({ side, ...props }: Omit<DialogProps, 'isWide'> & { side: 'left' | 'right' }) {
   const described = props.description === undefined ? { 'aria-describedby': undefined } : {};
+  const focusReturn = useFocusReturn();
   return (
     <Radix.Root open={props.isOpen} onOpenChange={props.onOpenChange}>
       <Radix.Portal>
         <Radix.Overlay className="fixed inset-0 z-40 bg-(--scrim)" />
         <Radix.Content
           {...described}
+          {...focusReturn}
           className={classNames(
             'layer-in fixed inset-y-0 z-40 flex w-[min(360px,88vw)] flex-col gap-4 overflow-y-auto border-line bg-paper p-4 shadow-layer',
             side === 'left' ? 'left-0 border-r' : 'right-0 border-l',

@@ -5,6 +5,7 @@ import { type ReactNode, useState } from 'react';
 import { useLocation } from 'wouter';
 import { Kbd } from '../components/Kbd.js';
 import { StatusBadge } from '../components/StatusBadge.js';
+import { useFocusReturn } from '../components/useFocusReturn.js';
 import { bindingOf } from '../keyboard/keymap.js';
 import { PAGES } from '../pages.js';
 import type { PageAction } from './pageActions.js';
@@ -60,6 +61,7 @@ function Name({ children }: { children: ReactNode }) {
 export function Palette({ onClose, actions }: PaletteProps) {
   const [typed, setTyped] = useState('');
   const [, navigate] = useLocation();
+  const focusReturn = useFocusReturn();
   const { found, isLooking, error } = usePaletteSearch(typed);
   const go = (path: string) => {
     onClose();
@@ -73,6 +75,7 @@ export function Palette({ onClose, actions }: PaletteProps) {
         <Radix.Overlay className="fixed inset-0 z-40 bg-(--scrim)" />
         <Radix.Content
           aria-describedby={undefined}
+          {...focusReturn}
           className="fixed inset-x-4 top-[12vh] z-40 mx-auto max-w-140 overflow-hidden rounded-card border border-line bg-raised shadow-layer"
         >
           <Radix.Title className="sr-only">Search, go and do</Radix.Title>
