@@ -326,9 +326,9 @@ describe('an approval', () => {
     });
     expect([...container.querySelectorAll('tbody td')].map((cell) => cell.textContent)).toEqual([
       'Sun.',
-      'Rain.',
+      '+proposed Rain.',
       '–',
-      'cruel',
+      '+proposed cruel',
     ]);
     expect(container.textContent).toContain('score 1.0');
     server.on(DECIDE, () => refusal(422, 'hard_blocked', { details: { dimension: 'tone', option: 'cruel' } }));
