@@ -1,14 +1,13 @@
 /**
- * The address under which a browser finds the app. The server carries the app itself; with SEDERUNT_WALKS_APP=preview the walks
- * build it from its sources instead, and Vite's preview stands in front of the server under the same content security policy.
+ * The address under which a browser finds the app. The server carries the app itself. SEDERUNT_WALKS_APP names another one: `build`
+ * builds it from its sources, and a path is the folder of a built one. Vite's preview then stands in front of the server, under the
+ * same content security policy.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { build, preview } from 'vite';
 import { APP } from './paths.js';
-
-export const IS_PREVIEWED = process.env['SEDERUNT_WALKS_APP'] === 'preview';
 
 export interface Front {
   url: string;
@@ -17,8 +16,16 @@ export interface Front {
 
 const config = join(APP, 'vite.config.ts');
 
-/** Builds the app into a new folder, and returns the folder. */
-export async function buildApp(): Promise<{ folder: string; remove: () => Promise<void> }> {
+export interface BuiltApp {
+  /** Null where the server carries the app. */
+  folder: string | null;
+  remove: () => Promise<void>;
+}
+
+export async function findApp(): Promise<BuiltApp> {
+  const choice = process.env['SEDERUNT_WALKS_APP'];
+  if (choice === undefined || choice === '') return { folder: null, remove: () => Promise.resolve() };
+  if (choice !== 'build') return { folder: choice, remove: () => Promise.resolve() };
   const folder = await mkdtemp(join(tmpdir(), 'sederunt-app-'));
   await build({ configFile: config, logLevel: 'error', build: { outDir: folder, emptyOutDir: true } });
   return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
@@ -42,13 +49,13 @@ async function served(server: string): Promise<Front> {
   const page = await fetch(`${server}/inbox`, { headers: { accept: 'text/html' } });
   if (!page.ok || !(await page.text()).includes('<div id="app"')) {
     throw new Error(
-      `The server at ${server} does not carry the app; SEDERUNT_WALKS_APP=preview puts Vite in front of it.`,
+      `The server at ${server} does not carry the app; SEDERUNT_WALKS_APP=build puts one in front of it.`,
     );
   }
   return { url: server, close: () => Promise.resolve() };
 }
 
-/** Puts the app before a server; `folder` is what `buildApp` made, where the app is previewed. */
+/** Puts the app before a server; `folder` is that of a built app. */
 export function openFront(server: string, folder: string | null): Promise<Front> {
   return folder === null ? served(server) : previewed(server, folder);
 }

@@ -1,6 +1,6 @@
 /** What all walks on one kind of store share: Chromium, the built app, a quiet server and one with the demo's content. */
 import type { TestProject } from 'vitest/node';
-import { buildApp, IS_PREVIEWED } from './appFront.js';
+import { findApp } from './appFront.js';
 import { startChromium } from './chromium.js';
 import { FIXTURES } from './paths.js';
 import { openPlace } from './place.js';
@@ -27,9 +27,8 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     for (const one of closing.reverse()) await one();
   };
   try {
-    const app = IS_PREVIEWED ? await buildApp() : null;
-    if (app !== null) closing.push(app.remove);
-    const folder = app?.folder ?? null;
+    const { folder, remove } = await findApp();
+    closing.push(remove);
     const shared = await openPlace(kind, folder, { args: SHARED });
     closing.push(shared.close);
     const demo = await openPlace(kind, folder, { args: ['--demo'] });

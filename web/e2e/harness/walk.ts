@@ -47,8 +47,9 @@ export class Stage {
   }
 
   /** A server for this walk alone, where people sign in; its API speaks as the owner `ann`. */
-  async ownPlaceWithKeys(): Promise<OwnPlace> {
-    const server = await SederuntServer.prepare(this.storeKind, { args: ['--auth', 'keys', '--workers', '0'] });
+  async ownPlaceWithKeys(further: readonly string[] = []): Promise<OwnPlace> {
+    const args = ['--auth', 'keys', '--workers', '0', ...further];
+    const server = await SederuntServer.prepare(this.storeKind, { args });
     const made = await server.command('keys', 'create', '--role', 'owner', '--user', 'ann');
     await server.start();
     const place = await placeOf(server, inject('appFolder'), secretOf(made));
