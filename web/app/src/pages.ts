@@ -1,60 +1,27 @@
-/** The pages that exist: where they are, what they are called, and how they are loaded. The sidebar, the palette and `g` read this. */
+/** The pages that exist, with their signs and how they are loaded. The sidebar and the palette read this. */
 import { BotMessageSquare, Inbox, List, type LucideIcon, Sun } from 'lucide-react';
 import { type ComponentType, type LazyExoticComponent, lazy } from 'react';
+import { PAGE_TEXTS, type PageName, type PageTexts } from './pageNames.js';
 
-export type PageName = 'today' | 'inbox' | 'sessions' | 'chat';
-
-export interface PageEntry {
+export interface PageEntry extends PageTexts {
   name: PageName;
-  title: string;
-  /** Where the page begins; everything below this path is the page's too. */
-  path: string;
-  /** The letter after `g`. */
-  letter: string;
   icon: LucideIcon;
   /** Loads the page's code. Its module exports a component called `Page`. */
   load: () => Promise<{ Page: ComponentType }>;
   component: LazyExoticComponent<ComponentType>;
 }
 
-function entry(parts: Omit<PageEntry, 'component'>): PageEntry {
-  return { ...parts, component: lazy(() => parts.load().then((module) => ({ default: module.Page }))) };
-}
+const PARTS: Readonly<Record<PageName, Pick<PageEntry, 'icon' | 'load'>>> = {
+  today: { icon: Sun, load: () => import('./pages/today/index.js') },
+  inbox: { icon: Inbox, load: () => import('./pages/inbox/index.js') },
+  sessions: { icon: List, load: () => import('./pages/sessions/index.js') },
+  chat: { icon: BotMessageSquare, load: () => import('./pages/chat/index.js') },
+};
 
-export const PAGES: readonly PageEntry[] = [
-  entry({
-    name: 'today',
-    title: 'Today',
-    path: '/',
-    letter: 't',
-    icon: Sun,
-    load: () => import('./pages/today/index.js'),
-  }),
-  entry({
-    name: 'inbox',
-    title: 'Inbox',
-    path: '/inbox',
-    letter: 'i',
-    icon: Inbox,
-    load: () => import('./pages/inbox/index.js'),
-  }),
-  entry({
-    name: 'sessions',
-    title: 'Sessions',
-    path: '/sessions',
-    letter: 's',
-    icon: List,
-    load: () => import('./pages/sessions/index.js'),
-  }),
-  entry({
-    name: 'chat',
-    title: 'Chat',
-    path: '/chat',
-    letter: 'c',
-    icon: BotMessageSquare,
-    load: () => import('./pages/chat/index.js'),
-  }),
-];
+export const PAGES: readonly PageEntry[] = PAGE_TEXTS.map((texts) => {
+  const { icon, load } = PARTS[texts.name];
+  return { ...texts, icon, load, component: lazy(() => load().then((module) => ({ default: module.Page }))) };
+});
 
 /** The page that a path belongs to. */
 export function pageAt(path: string): PageEntry | undefined {

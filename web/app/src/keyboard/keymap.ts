@@ -2,7 +2,7 @@
  * The whole keyboard map as data: which keys, where they work, and the words for them. The dispatcher, the dialog behind `?`,
  * menus and buttons read it; no component names a key of its own.
  */
-import { PAGES } from '../pages.js';
+import { PAGE_TEXTS, type PageName } from '../pageNames.js';
 
 /** Where a key works, in the words of the dialog behind `?`. */
 export type KeyPlace = 'Everywhere' | 'Go to' | 'Lists' | 'Approvals' | 'Sessions' | 'Chat' | 'Tasks' | 'Panels';
@@ -50,9 +50,9 @@ const PLAIN_IDS = [
   'skip-rating',
 ] as const;
 
-export type KeyId = (typeof PLAIN_IDS)[number] | `go-${(typeof PAGES)[number]['name']}`;
+export type KeyId = (typeof PLAIN_IDS)[number] | `go-${PageName}`;
 
-const GO_TO: readonly KeyBinding[] = PAGES.map((page) => ({
+const GO_TO: readonly KeyBinding[] = PAGE_TEXTS.map((page) => ({
   id: `go-${page.name}`,
   keys: [`g ${page.letter}`],
   place: 'Go to',
