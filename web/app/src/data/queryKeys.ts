@@ -28,3 +28,32 @@ export function approvalListQueryKey(filter?: Readonly<Record<string, unknown>>)
 export function sharedSessionQueryKey(id: string) {
   return ['shared', id] as const;
 }
+
+export const agentNamesQueryKey = ['agents', 'names'] as const;
+export const taskNamesQueryKey = ['tasks', 'names'] as const;
+
+/** Messages that have the words. */
+export function messageHitsQueryKey(words: string) {
+  return ['search', 'messages', words] as const;
+}
+
+export function sessionChildrenQueryKey(id: string) {
+  return ['sessions', id, 'children'] as const;
+}
+
+export function sessionApprovalsQueryKey(id: string) {
+  return ['approvals', 'of-session', id] as const;
+}
+
+export function sharesQueryKey(sessionId: string) {
+  return ['sessions', sessionId, 'shares'] as const;
+}
+
+/** One page of a session's log as it is stored. */
+export function rawEventsQueryKey(id: string, after: number) {
+  return ['sessions', id, 'raw', after] as const;
+}
+
+export function taskQueryKey(id: string) {
+  return ['tasks', id] as const;
+}

@@ -1,12 +1,36 @@
-/** Sessions: all runs and conversations that the person may see. */
-import { Section } from '../../components/Section.js';
-import { usePageTitle } from '../../shell/pageFrame.js';
+/** Sessions: all runs and conversations that the person may see, and below it the page of one of them. */
+import { lazy, useEffect } from 'react';
+import { useRoute } from 'wouter';
+import { useUrlParameters } from '../../lib/urlParameters.js';
+import { PageHeader, usePageTitle } from '../../shell/pageFrame.js';
+import { FilterBar } from './FilterBar.js';
+import { NO_FILTERS, SESSION_FILTERS } from './filters.js';
+import { MessageHits } from './MessageHits.js';
+import { SessionList } from './SessionList.js';
 
-export function Page() {
+const loadSessionPage = () => import('../session/index.js');
+const SessionPage = lazy(() => loadSessionPage().then((module) => ({ default: module.Page })));
+
+function SessionsPage() {
+  const [filters, change] = useUrlParameters(SESSION_FILTERS);
   usePageTitle('Sessions');
+  // The page of one session is what comes next: its code is here before the click.
+  useEffect(() => void loadSessionPage().catch(() => undefined), []);
   return (
     <div className="p-4">
-      <Section title="Newest first">{null}</Section>
+      <PageHeader>
+        <FilterBar filters={filters} onChange={change} />
+      </PageHeader>
+      {filters.in === 'messages' ? (
+        <MessageHits words={filters.q} />
+      ) : (
+        <SessionList filters={filters} onClear={() => change(NO_FILTERS)} />
+      )}
     </div>
   );
+}
+
+export function Page() {
+  const [isOne, params] = useRoute('/sessions/:id');
+  return isOne ? <SessionPage key={params.id} id={params.id} /> : <SessionsPage />;
 }
