@@ -5,6 +5,7 @@ import { Route, Switch } from 'wouter';
 import { SignInProvider } from './auth/SignInProvider.js';
 import { ToastProvider } from './components/ToastProvider.js';
 import { TooltipProvider } from './components/Tooltip.js';
+import { DecisionsProvider } from './decisions/DecisionsProvider.js';
 import { KeyboardProvider } from './keyboard/KeyboardProvider.js';
 import { ShortcutsProvider } from './keyboard/ShortcutsDialog.js';
 import { PaletteHost } from './palette/PaletteHost.js';
@@ -20,13 +21,15 @@ function SignedInApp() {
   return (
     <SignInProvider>
       <PageActionsProvider>
-        <PageFrameProvider>
-          <ShortcutsProvider>
-            <PaletteHost>
-              <Shell />
-            </PaletteHost>
-          </ShortcutsProvider>
-        </PageFrameProvider>
+        <DecisionsProvider>
+          <PageFrameProvider>
+            <ShortcutsProvider>
+              <PaletteHost>
+                <Shell />
+              </PaletteHost>
+            </ShortcutsProvider>
+          </PageFrameProvider>
+        </DecisionsProvider>
       </PageActionsProvider>
     </SignInProvider>
   );
