@@ -79,7 +79,7 @@ function ChatListRow({ session, isShown, cursor, isMenuOpen, onMenu, onGone }: C
         {...rowProps}
         ref={ref}
         aria-current={isShown ? 'page' : undefined}
-        className="grid min-h-12 min-w-0 flex-1 content-center rounded-control py-1 pr-1 pl-3 text-row"
+        className="grid min-h-12 min-w-0 grid-cols-[minmax(0,1fr)] flex-1 content-center rounded-control py-1 pr-3 pl-3 text-row"
       >
         <span className="flex items-center gap-2">
           {isRunning && (
@@ -97,13 +97,16 @@ function ChatListRow({ session, isShown, cursor, isMenuOpen, onMenu, onGone }: C
           <span dir="auto" className={classNames('min-w-0 flex-1 truncate', isShown && 'font-semibold')}>
             {title}
           </span>
-          <TimeAgo at={session.last_activity_at} className="shrink-0 text-meta text-soft" />
+          <TimeAgo
+            at={session.last_activity_at}
+            className="shrink-0 text-meta text-soft group-focus-within:invisible group-hover:invisible pointer-coarse:invisible"
+          />
         </span>
         <span dir="auto" className="truncate text-meta text-soft">
           {isIncognito(session) ? 'incognito' : preview}
         </span>
       </Link>
-      <span className="opacity-0 group-focus-within:opacity-100 group-hover:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100">
+      <span className="absolute top-1 right-1 rounded-control bg-raised opacity-0 group-focus-within:opacity-100 group-hover:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100">
         <Menu
           isOpen={isMenuOpen}
           onOpenChange={onMenu}
@@ -191,7 +194,7 @@ export function ConversationList({ shown, onNew }: ConversationListProps) {
         {live.data !== undefined && liveRows.length === 0 && (
           <EmptyState>{wanted === '' ? 'No chats yet.' : 'No chat fits these words.'}</EmptyState>
         )}
-        <ul className="grid gap-px">{rows(liveRows)}</ul>
+        <ul className="grid grid-cols-[minmax(0,1fr)] gap-px">{rows(liveRows)}</ul>
         {live.hasNextPage && (
           <Button kind="ghost" isBusy={live.isFetchingNextPage} onClick={() => void live.fetchNextPage()}>
             Show older
@@ -205,7 +208,7 @@ export function ConversationList({ shown, onNew }: ConversationListProps) {
             {hidden.isPending && <Skeleton rows={2} />}
             {hidden.error instanceof Error && <ErrorState error={hidden.error} onRetry={() => void hidden.refetch()} />}
             {hidden.data !== undefined && hiddenRows.length === 0 && <EmptyState>Nothing is hidden.</EmptyState>}
-            <ul aria-label="Hidden chats" className="grid gap-px">
+            <ul aria-label="Hidden chats" className="grid grid-cols-[minmax(0,1fr)] gap-px">
               {rows(hiddenRows)}
             </ul>
             {hidden.hasNextPage && (

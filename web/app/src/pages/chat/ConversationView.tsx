@@ -36,8 +36,8 @@ import type { Outbox, OutgoingMessage } from './outbox.js';
 import { userIdOf, useSpeaker } from './speaker.js';
 import { useChatActions } from './useChatActions.js';
 
-/** The row of a chat, kept fresh by hints. */
-export function useChatSession(threadId: string) {
+/** The row of a chat, kept fresh by hints. It is not asked for while the chat is being opened. */
+export function useChatSession(threadId: string, isAsked: boolean) {
   const client = useSederuntClient();
   const queries = useQueryClient();
   const queryKey = sessionQueryKey(threadId);
@@ -50,6 +50,7 @@ export function useChatSession(threadId: string) {
     // Only to share links the server shows a part of the row.
     queryFn: async ({ signal }) =>
       (await client.get('/api/sessions/{id}', { path: { id: threadId }, signal })) as Session,
+    enabled: isAsked,
     retry: retryPassing,
   });
 }
@@ -69,7 +70,7 @@ function useTurnCalls(threadId: string) {
     mutationFn: () =>
       client.post('/api/sessions/{id}/stop', {
         path: { id: threadId },
-        body: null,
+        body: {},
         idempotencyKey: newIdempotencyKey(),
       }),
     onError: (error) => toast.show({ text: `Could not stop: ${error.message}` }),

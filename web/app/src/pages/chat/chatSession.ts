@@ -8,7 +8,7 @@ export function isChat(session: Session): boolean {
 
 export function chatTitle(session: Session | undefined): string {
   const title = session?.title?.trim() || session?.description?.trim();
-  return title === undefined || title === '' ? 'Untitled chat' : title;
+  return title === undefined || title === '' ? 'New chat' : title;
 }
 
 export function isIncognito(session: Session | undefined): boolean {

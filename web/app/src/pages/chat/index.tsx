@@ -31,8 +31,8 @@ function useOutbox(drafts: Drafts) {
   const outbox = useMemo(
     () =>
       new Outbox(client, drafts, {
-        onOpened: (id) => {
-          void queries.invalidateQueries({ queryKey: sessionQueryKey(id) });
+        onOpened: (session) => {
+          queries.setQueryData(sessionQueryKey(session.id), session);
           void queries.invalidateQueries({ queryKey: sessionListQueryKey() });
         },
         onAnswered: (id) => queries.invalidateQueries({ queryKey: sessionEventsQueryKey(id) }),
@@ -55,8 +55,9 @@ interface ChatPageProps {
 
 /** A chat that the address names: it is there, it is on its way to the server, or there is none. */
 function ChatOfAddress({ threadId, drafts, mail, takesFocus, onNew }: ChatPageProps) {
-  const { data: session, error, refetch } = useChatSession(threadId);
   const outgoing = mail.messages.filter((message) => message.threadId === threadId);
+  const isBeingOpened = outgoing.some((message) => message.opensChat && message.state !== 'unsent');
+  const { data: session, error, refetch } = useChatSession(threadId, !isBeingOpened);
   usePageTitle(session !== undefined ? chatTitle(session) : outgoing.length > 0 ? 'New chat' : 'Chat');
   if (session !== undefined) {
     return (

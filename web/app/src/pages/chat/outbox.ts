@@ -2,7 +2,7 @@
  * Messages on their way to the server. A message leaves the outbox when it is in the log: from then on the log shows it, and the
  * call that waits for the reply is let go, because the reply comes by the session's stream and a browser has few connections.
  */
-import { contentText, isRefusal, type SederuntClient, type SessionEvent } from '@sederunt/react';
+import { type components, contentText, isRefusal, type SederuntClient, type SessionEvent } from '@sederunt/react';
 import type { Drafts, UnsentMessage } from './drafts.js';
 
 /** `unsent`: from before the page was loaded. */
@@ -15,30 +15,32 @@ export interface OutgoingMessage extends UnsentMessage {
   readonly retryAt: number | undefined;
 }
 
+type OpenedSession = components['schemas']['Session'];
+
 /** Told when the server has opened a chat, and when it has answered a message. */
 export interface OutboxListener {
-  onOpened: (threadId: string) => void;
+  onOpened: (session: OpenedSession) => void;
   onAnswered: (threadId: string) => Promise<unknown>;
 }
 
 /** Opens the chat where it is new, and sends the message. */
-async function deliver(client: SederuntClient, message: UnsentMessage, onOpened: () => void, signal: AbortSignal) {
+async function deliver(client: SederuntClient, message: UnsentMessage, listener: OutboxListener, signal: AbortSignal) {
   const { threadId, text, key, mode, userId } = message;
   if (message.opensChat) {
     const body = { id: threadId, session_type: 'mixed' as const };
-    await client.post('/api/sessions', {
+    const opened = await client.post('/api/sessions', {
       body: message.isIncognito ? { ...body, memory_mode: 'incognito' as const } : body,
       idempotencyKey: `${key}-open`,
       signal,
     });
-    onOpened();
+    listener.onOpened(opened);
   }
   // Only `/api/chat` takes a user: a turn of its own that is sent another way would use another memory.
   const interruptsForUser = mode === 'interrupt' && userId !== undefined;
   if (interruptsForUser) {
     await client.post('/api/sessions/{id}/stop', {
       path: { id: threadId },
-      body: null,
+      body: {},
       idempotencyKey: `${key}-stop`,
       signal,
     });
@@ -130,7 +132,7 @@ export class Outbox {
     const call = new AbortController();
     this.#calls.set(key, call);
     try {
-      await deliver(this.#client, message, () => this.#listener.onOpened(threadId), call.signal);
+      await deliver(this.#client, message, this.#listener, call.signal);
       // Answered before the stream has shown it: the log is read first, so that the message is never gone from the screen.
       await this.#listener.onAnswered(threadId);
       if (!call.signal.aborted) this.remove(key);
