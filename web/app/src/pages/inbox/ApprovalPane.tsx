@@ -27,6 +27,8 @@ function hint(id: KeyId): string {
 
 const KEY_HINTS = { approve: hint('approve'), edit: hint('edit'), reject: hint('reject'), send: hint('send') };
 
+const NO_HINTS = {};
+
 function Facts({ approval }: { approval: ApprovalInContext }) {
   const now = useNow();
   const { task, session, entity, attempt } = approval.context ?? {};
@@ -81,7 +83,7 @@ interface ReadyPaneProps extends Omit<ApprovalPaneProps, 'id' | 'handle'> {
   handle: { current: ApprovalHandle | null };
 }
 
-function ReadyPane({ approval, title, handle, begin, onBegun, onMoveOn }: ReadyPaneProps) {
+function ReadyPane({ approval, title, handle, begin, hasKeys, onBegun, onMoveOn }: ReadyPaneProps) {
   const { outbox, decide, answered } = useDecisions();
   const { can } = useMe();
   const kept = useOutboxDecision(outbox, approval);
@@ -115,14 +117,14 @@ function ReadyPane({ approval, title, handle, begin, onBegun, onMoveOn }: ReadyP
         decision={decision}
         canDecide={can.includes('decide')}
         reasonTemplates={REASON_TEMPLATES}
-        keyHints={KEY_HINTS}
+        keyHints={hasKeys ? KEY_HINTS : NO_HINTS}
         handle={handle as Ref<ApprovalHandle>}
         onDecided={(done) => {
           onMoveOn(done);
           answered(done);
         }}
       />
-      <LastWords sessionId={approval.session_id} />
+      <LastWords sessionId={approval.session_id} staged={approval.staged} />
     </article>
   );
 }
@@ -133,6 +135,8 @@ export interface ApprovalPaneProps {
   title: string | undefined;
   handle: { current: ApprovalHandle | null };
   begin: 'edit' | 'reject' | null;
+  /** False while the keys decide on what is selected in the list. */
+  hasKeys: boolean;
   onBegun: () => void;
   onMoveOn: (approval: Approval) => void;
 }

@@ -44,7 +44,7 @@ export function ApprovalRow(props: ApprovalRowProps) {
         {...rowProps}
         ref={ref}
         aria-current={isOpen ? 'true' : undefined}
-        className="grid min-h-11 min-w-0 flex-1 content-center rounded-control py-1 pr-3"
+        className="grid min-h-11 min-w-0 flex-1 grid-cols-[minmax(0,1fr)] content-center rounded-control py-1 pr-3"
       >
         <span className="flex items-center gap-2 text-row">
           <ApprovalSign kind={approval.kind} />

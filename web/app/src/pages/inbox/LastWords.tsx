@@ -6,26 +6,37 @@ import { Section } from '../../components/Section.js';
 import { Markdown } from '../../markdown/Markdown.js';
 import { lastWordsQueryKey } from './queryKeys.js';
 
-export function LastWords({ sessionId }: { sessionId: string }) {
+const READ_MAX = 3;
+
+/** A run often says its output once more, as JSON. */
+function isOutput(text: string, staged: unknown): boolean {
+  try {
+    return JSON.stringify(JSON.parse(text)) === JSON.stringify(staged);
+  } catch {
+    return text === staged;
+  }
+}
+
+export function LastWords({ sessionId, staged }: { sessionId: string; staged: unknown }) {
   const client = useSederuntClient();
   const { data } = useQuery({
     queryKey: lastWordsQueryKey(sessionId),
     queryFn: ({ signal }) =>
       client.get('/api/sessions/{id}/events', {
         path: { id: sessionId },
-        query: { types: 'agent.message', order: 'desc', limit: 1 },
+        query: { types: 'agent.message', order: 'desc', limit: READ_MAX },
         signal,
       }),
     retry: false,
   });
-  const last = data?.events[0];
-  const text = last === undefined ? '' : contentText(last.content);
+  const said = (data?.events ?? []).map(({ sequence, content }) => ({ sequence, text: contentText(content) }));
+  const last = said.find(({ text }) => text !== '' && !isOutput(text, staged));
   const path = `/sessions/${encodeURIComponent(sessionId)}`;
   return (
     <Section title="Why">
-      {last !== undefined && text !== '' && (
+      {last !== undefined && (
         <blockquote className="border-l-2 border-line pl-3 text-soft">
-          <Markdown text={text} />
+          <Markdown text={last.text} />
         </blockquote>
       )}
       <p className="mt-1 text-row">

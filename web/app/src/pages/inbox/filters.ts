@@ -3,7 +3,7 @@ import { oneOf } from '../../lib/urlParameters.js';
 
 export const KIND_FILTERS = [
   { kind: null, words: 'All' },
-  { kind: 'tool', words: 'Tool calls' },
+  { kind: 'tool', words: 'Tools' },
   { kind: 'output', words: 'Outputs' },
   { kind: 'promotion', words: 'Promotions' },
   { kind: 'question', words: 'Questions' },

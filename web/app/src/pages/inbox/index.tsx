@@ -33,7 +33,7 @@ function KindFilter({
   onPick: (kind: Kind) => void;
 }) {
   return (
-    <fieldset className="flex flex-wrap gap-1">
+    <fieldset className="flex flex-wrap">
       <legend className="sr-only">Kinds</legend>
       {KIND_FILTERS.map((filter) => (
         <button
@@ -41,7 +41,7 @@ function KindFilter({
           type="button"
           aria-pressed={filter.kind === kind}
           onClick={() => onPick(filter.kind)}
-          className="min-h-7 rounded-control border border-transparent px-2 text-row text-soft hover:text-ink aria-pressed:border-line aria-pressed:bg-raised aria-pressed:text-ink"
+          className="min-h-7 rounded-control border border-transparent px-1.5 text-row text-soft hover:text-ink aria-pressed:border-line aria-pressed:bg-raised aria-pressed:text-ink"
         >
           {filter.words} <span className="figures">{countOf(filter.kind)}</span>
         </button>
@@ -174,7 +174,7 @@ function ApprovalList({ inbox, keys }: { inbox: Inbox; keys: ReturnType<typeof u
     );
   }
   return (
-    <div className="grid gap-2">
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-2">
       {selection.selected.length > 0 && (
         <SelectionBar selection={selection} onApprove={approveSelected} onReject={() => setRejecting(true)} />
       )}
@@ -233,7 +233,7 @@ export function Page() {
         </PageHeader>
       )}
       {!isNarrowDetail && (
-        <div className="min-h-0 w-full shrink-0 overflow-y-auto p-4 wide:w-[380px] wide:border-r wide:border-line">
+        <div className="min-h-0 w-full shrink-0 overflow-y-auto p-4 wide:w-[400px] wide:border-r wide:border-line">
           <div className="pb-2">
             <KindFilter kind={kind} countOf={countOf} onPick={(picked) => change({ kind: picked })} />
           </div>
@@ -255,6 +255,7 @@ export function Page() {
             title={list.titles[shown.find((approval) => approval.id === openId)?.session_id ?? '']}
             handle={handle}
             begin={begin}
+            hasKeys={selectedCount === 0}
             onBegun={() => change({ do: null }, { replace: true })}
             onMoveOn={moveOn}
           />

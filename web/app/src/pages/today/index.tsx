@@ -175,7 +175,7 @@ export function Page() {
   const shared = (item: QueueItem) => ({ id: itemId(item), href: itemHref(item), cursor, title: itemTitle(item) });
 
   return (
-    <div className="grid max-w-5xl gap-4 p-4">
+    <div className="grid max-w-5xl grid-cols-[minmax(0,1fr)] gap-4 p-4">
       <PageHeader>
         <TodaysDate />
       </PageHeader>
@@ -218,7 +218,7 @@ export function Page() {
           <ListRow
             key={itemId(item)}
             {...shared(item)}
-            facts={item.task?.agent_slug && <span>agent {item.task.agent_slug}</span>}
+            facts={item.task?.agent_slug && <span className="max-wide:hidden">agent {item.task.agent_slug}</span>}
             actions={
               item.task && (
                 <Button
