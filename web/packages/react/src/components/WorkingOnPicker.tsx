@@ -219,9 +219,12 @@ export function WorkingOnPicker({ userId, className }: WorkingOnPickerProps) {
         >
           <span aria-hidden="true">◎</span>{' '}
           {isWorking ? (
-            <span dir="auto">
-              Working on: {title} · {elapsed}
-            </span>
+            <>
+              <span className="sdr-picker-title" title={title} dir="auto">
+                Working on: {title}
+              </span>
+              <span className="sdr-picker-elapsed"> · {elapsed}</span>
+            </>
           ) : (
             'What are you working on?'
           )}
