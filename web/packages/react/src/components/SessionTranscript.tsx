@@ -11,6 +11,7 @@ import {
   useImperativeHandle,
   useLayoutEffect,
   useMemo,
+  useReducer,
   useRef,
   useState,
 } from 'react';
@@ -73,18 +74,43 @@ const PHASE_WORDS: Record<StreamPhase, string> = {
   ended: 'Not live',
 };
 
-/** The rows, and whether this very render puts rows in front of those that were there. */
-function useRows(all: readonly SessionEvent[], filter: SessionTranscriptProps['filter']) {
+/** A row, or the text that is being written. */
+type ShownRow = TranscriptRow | string;
+
+function useRows(all: readonly SessionEvent[], filter: SessionTranscriptProps['filter']): readonly TranscriptRow[] {
   const made = useRef(NO_ROWS);
   const events = useMemo(() => (filter === undefined ? all : all.filter(filter)), [all, filter]);
   const current = useMemo(() => transcriptRows(made.current, events), [events]);
-  const before = made.current.rows[0]?.key;
-  const first = current.rows[0]?.key;
-  const isPrepended = before !== undefined && first !== undefined && first < before;
   useLayoutEffect(() => {
     made.current = current;
   }, [current]);
-  return { rows: current.rows, isPrepended };
+  return current.rows;
+}
+
+interface ListData {
+  data: readonly ShownRow[];
+  /** Whether this very render puts rows in front of those that were there. */
+  isPrepended: boolean;
+}
+
+/**
+ * What the list is given. It takes all rows that a render adds for rows in front, or all of them for rows at the end: where
+ * both have come, those at the end follow in a render of their own.
+ */
+function useListData(rows: readonly TranscriptRow[], delta: string | null): ListData {
+  const given = useRef<{ first: number | undefined; length: number }>({ first: undefined, length: 0 });
+  const [, renderAgain] = useReducer((times: number) => times + 1, 0);
+  const whole: readonly ShownRow[] = useMemo(() => (delta === null ? rows : [...rows, delta]), [rows, delta]);
+  const first = rows[0]?.key;
+  const before = given.current.first;
+  const isPrepended = before !== undefined && first !== undefined && first < before;
+  const length = isPrepended ? rowIndexOf(rows, before) + given.current.length : whole.length;
+  const isHeldBack = length < whole.length;
+  useLayoutEffect(() => {
+    given.current = { first, length: Math.min(length, whole.length) };
+    if (isHeldBack) renderAgain();
+  }, [first, length, whole, isHeldBack]);
+  return { data: isHeldBack ? whole.slice(0, length) : whole, isPrepended };
 }
 
 /** One sentence for each finished message that arrives while the page is open. */
@@ -176,12 +202,9 @@ export function SessionTranscript(props: SessionTranscriptProps) {
   const { sessionId, height = '24rem', eventTypes, className, renderMarkdown, renderEvent, isLive = true } = props;
   const log = useSessionEvents(sessionId, { eventTypes, pageSize: props.pageSize });
   const { phase, delta, isReady, refusal } = useSessionRealtime(isLive ? sessionId : null);
-  const { rows, isPrepended } = useRows(log.events, props.filter);
+  const rows = useRows(log.events, props.filter);
   const scroller = useRef<HTMLElement>(null);
-  const shownRows: readonly (TranscriptRow | string)[] = useMemo(
-    () => (delta === null ? rows : [...rows, delta]),
-    [rows, delta],
-  );
+  const { data: shownRows, isPrepended } = useListData(rows, delta);
   const scrolling = useFollowEnd(scroller, shownRows);
   const newRows = useNewRows(rows, scrolling.isFollowing);
   const list = useRef<VirtualizerHandle>(null);
