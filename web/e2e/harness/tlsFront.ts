@@ -1,7 +1,7 @@
-/** HTTPS on loopback: a certificate that no authority has signed, a proxy in front of a server, and single pages. */
+/** HTTPS on loopback: a certificate that no authority has signed, and pages. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { type RequestListener, request } from 'node:http';
+import type { RequestListener } from 'node:http';
 import { createServer } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -40,22 +40,6 @@ export async function listenTls(
       server.close(() => resolve());
       server.closeAllConnections();
     });
-}
-
-/** Passes every request on as it is. */
-export function passOn(target: string): RequestListener {
-  const { hostname, port } = new URL(target);
-  return (asked, answered) => {
-    const passed = request(
-      { hostname, port, method: asked.method, path: asked.url, headers: asked.headers },
-      (answer) => {
-        answered.writeHead(answer.statusCode ?? 502, answer.headers);
-        answer.pipe(answered);
-      },
-    );
-    passed.on('error', () => answered.writeHead(502).end());
-    asked.pipe(passed);
-  };
 }
 
 /** One page that holds a frame. */

@@ -43,6 +43,15 @@ export async function claim(api: Api, agent: string): Promise<Claim> {
   };
 }
 
+/** A run that this walk has claimed, and whose end it decides. */
+export async function runningRun(api: Api): Promise<Claim> {
+  const agent = fresh('writer');
+  await api.post('/api/agents', { slug: agent, name: 'Writer', instructions: 'Write.', model: 'external' });
+  const task = await api.post('/api/tasks', { slug: fresh('note'), name: 'Write a note', agent_slug: agent });
+  await api.post(`/api/tasks/${textOf(task, 'id')}/trigger`);
+  return claim(api, agent);
+}
+
 export interface Report {
   task: string;
   taskName: string;

@@ -1,7 +1,8 @@
 import { expect } from 'vitest';
 import { type Api, listOf, objectOf, textOf } from '../harness/apiClient.js';
 import { freePort } from '../harness/ports.js';
-import { listenTls, makeCertificate, pageWithFrame, passOn } from '../harness/tlsFront.js';
+import { passOn } from '../harness/proxy.js';
+import { listenTls, makeCertificate, pageWithFrame } from '../harness/tlsFront.js';
 import { until } from '../harness/waiting.js';
 import { walk } from '../harness/walk.js';
 
