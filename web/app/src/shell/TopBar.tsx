@@ -27,8 +27,11 @@ export function TopBar({ onOpenDrawer }: { onOpenDrawer: (() => void) | undefine
       <h1 dir="auto" className="min-w-0 truncate text-title font-semibold">
         {title.text}
       </h1>
-      <div ref={setHeaderSlot} className="flex min-w-0 flex-1 flex-wrap items-center gap-2" />
-      <div className="flex items-center gap-1">
+      <div
+        ref={setHeaderSlot}
+        className="flex min-w-0 flex-1 flex-wrap items-center gap-2 max-wide:order-last max-wide:basis-full max-wide:empty:hidden"
+      />
+      <div className="ml-auto flex items-center gap-1">
         <IconButton label="Search, go and do" shortcut="palette" onClick={openPalette}>
           <Search size={16} aria-hidden="true" />
         </IconButton>
