@@ -18,7 +18,7 @@ import { type ChildSession, useChildren } from './useChildren.js';
 function tookText(session: ChildSession, now: number): string {
   const begun = Date.parse(session.started_at ?? '');
   const ended = Date.parse(session.completed_at ?? '');
-  if (Number.isNaN(begun)) return '';
+  if (Number.isNaN(begun) || session.status === 'draft') return '';
   if (isTerminalStatus(session.status)) return Number.isNaN(ended) ? '' : durationText(ended - begun);
   return durationText(now - begun);
 }
@@ -59,7 +59,7 @@ function StepBox({ node, corner, now }: { node: StepNode; corner: Point; now: nu
       </span>
       <span className="flex items-center gap-2">
         <StatusBadge status={session.status} />
-        <span className="figures text-meta text-soft">{tookText(session, now)}</span>
+        <span className="figures truncate text-meta whitespace-nowrap text-soft">{tookText(session, now)}</span>
       </span>
     </Link>
   );
@@ -124,7 +124,7 @@ function StepsList({ graph }: { graph: StepsGraph }) {
           href={sessionAddress(session.id)}
           cursor={cursor}
           lead={
-            <span className="shrink-0 wide:w-32">
+            <span className="shrink-0 wide:w-34">
               <StatusBadge status={session.status} />
             </span>
           }
@@ -144,7 +144,7 @@ function StepsList({ graph }: { graph: StepsGraph }) {
               <span dir="auto" className="hidden w-28 truncate wide:inline">
                 {session.agent_slug ?? session.participants[0] ?? ''}
               </span>
-              <span className="figures w-20 text-right">{tookText(session, now)}</span>
+              <span className="figures w-28 text-right whitespace-nowrap">{tookText(session, now)}</span>
             </>
           }
         />

@@ -37,6 +37,18 @@ function tookText(ms: number): string {
   return ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : durationText(ms);
 }
 
+const UNITS = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+] as const;
+
+/** About how long, in one unit. */
+function aboutText(ms: number): string {
+  const [unit, length] = UNITS.find(([, one]) => ms >= one) ?? (['s', 1_000] as const);
+  return `${Math.round(ms / length)} ${unit}`;
+}
+
 function timeText(time: number): string {
   return new Date(time).toLocaleTimeString(undefined, { hour12: false });
 }
@@ -84,11 +96,7 @@ function Axis({ scale, range, onZoom }: AxisProps) {
               className="absolute inset-y-0 overflow-visible bg-paper text-center text-meta leading-7 whitespace-nowrap text-soft"
               style={{ left: percent(stretch.left), width: percent(stretch.right - stretch.left) }}
             >
-              ⋯{' '}
-              {durationText(stretch.to - stretch.from)
-                .split(' ')
-                .slice(0, 2)
-                .join(' ')}
+              ⋯ {aboutText(stretch.to - stretch.from)}
             </span>
           ),
       )}

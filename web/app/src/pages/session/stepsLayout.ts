@@ -23,7 +23,9 @@ export function layOutSteps({ nodes, edges }: StepsGraph): StepsLayout {
   graph.setGraph({ rankdir: 'LR', nodesep: 16, ranksep: 48, marginx: 8, marginy: 8 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const node of nodes) graph.setNode(node.key, { width: NODE_WIDTH, height: NODE_HEIGHT });
-  for (const { from, to } of edges) graph.setEdge(from, to);
+  // A step that waits for itself has no line: the sentence over the graph says it.
+  const drawn = edges.filter(({ from, to }) => from !== to);
+  for (const { from, to } of drawn) graph.setEdge(from, to);
   layout(graph);
   const corners = new Map(
     nodes.map((node) => {
@@ -36,6 +38,6 @@ export function layOutSteps({ nodes, edges }: StepsGraph): StepsLayout {
     width,
     height,
     corners,
-    edges: edges.map(({ from, to }) => ({ from, to, points: graph.edge(from, to)?.points ?? [] })),
+    edges: drawn.map(({ from, to }) => ({ from, to, points: graph.edge(from, to)?.points ?? [] })),
   };
 }

@@ -39,7 +39,7 @@ function Choice({ label, value, onChange, children }: ChoiceProps) {
       value={value}
       onChange={(event) => onChange(event.target.value)}
       className={classNames(
-        'h-7 max-w-40 rounded-full border px-2 text-row pointer-coarse:h-11',
+        'h-7 max-w-36 shrink-0 rounded-full border px-2 text-row pointer-coarse:h-11',
         value === '' ? 'border-edge bg-raised text-soft' : 'border-accent bg-sunken font-semibold text-ink',
       )}
     >
@@ -148,7 +148,7 @@ function SearchField({ filters, onChange }: { filters: SessionFilters; onChange:
 
 function Switch({ label, isOn, onChange }: { label: string; isOn: boolean; onChange: (isOn: boolean) => void }) {
   return (
-    <label className="flex min-h-7 items-center gap-1 text-row text-soft">
+    <label className="flex min-h-7 shrink-0 items-center gap-1 text-row whitespace-nowrap text-soft">
       <input
         type="checkbox"
         className="size-4 accent-accent"
@@ -160,61 +160,79 @@ function Switch({ label, isOn, onChange }: { label: string; isOn: boolean; onCha
   );
 }
 
-export function FilterBar({ filters, onChange }: { filters: SessionFilters; onChange: Change }) {
+interface FilterProps {
+  filters: SessionFilters;
+  onChange: Change;
+}
+
+function SavedFilters({ filters, onChange }: FilterProps) {
   const me = useMe();
-  const agents = useAgentNames();
-  const tasks = useTaskNames();
-  const saved = savedFilters(me.user?.id);
-  const isListing = filters.in === null;
+  return savedFilters(me.user?.id).map((saved) => {
+    const isOn = isSaved(saved, filters);
+    return (
+      <Button
+        key={saved.name}
+        kind="ghost"
+        aria-pressed={isOn}
+        className="aria-pressed:bg-sunken aria-pressed:font-semibold aria-pressed:text-ink"
+        onClick={() => onChange(isOn ? NO_FILTERS : { ...NO_FILTERS, ...saved.filters })}
+      >
+        {saved.name}
+      </Button>
+    );
+  });
+}
+
+/** Stands beside the title: words, where they are looked for, and the filters that stand ready. */
+export function SearchBar({ filters, onChange }: FilterProps) {
   return (
     <>
       <SearchField filters={filters} onChange={onChange} />
-      <Switch label="in messages" isOn={!isListing} onChange={(isOn) => onChange({ in: isOn ? 'messages' : null })} />
-      {isListing && (
-        <>
-          <Choice
-            label="Type"
-            value={filters.type ?? ''}
-            onChange={(value) => onChange({ type: SESSION_TYPES.find((one) => one === value) ?? null })}
-          >
-            <Options values={SESSION_TYPES} />
-          </Choice>
-          <StatusChoice filters={filters} onChange={onChange} />
-          <Choice label="Agent" value={filters.agent} onChange={(agent) => onChange({ agent })}>
-            <NamedOptions names={agents} chosen={filters.agent} />
-          </Choice>
-          <Choice label="Task" value={filters.task} onChange={(task) => onChange({ task })}>
-            <NamedOptions names={tasks} chosen={filters.task} />
-          </Choice>
-          <Choice
-            label="Kind"
-            value={filters.kind ?? ''}
-            onChange={(value) => onChange({ kind: SOURCE_KINDS.find((one) => one === value) ?? null })}
-          >
-            <Options values={SOURCE_KINDS} />
-          </Choice>
-          <Switch label="steps" isOn={filters.steps} onChange={(steps) => onChange({ steps })} />
-          <Switch label="hidden" isOn={filters.inactive} onChange={(inactive) => onChange({ inactive })} />
-          <span className="flex items-center gap-1">
-            {saved.map((one) => (
-              <Button
-                key={one.name}
-                kind="ghost"
-                aria-pressed={isSaved(one, filters)}
-                className="aria-pressed:bg-sunken aria-pressed:font-semibold aria-pressed:text-ink"
-                onClick={() => onChange(isSaved(one, filters) ? NO_FILTERS : { ...NO_FILTERS, ...one.filters })}
-              >
-                {one.name}
-              </Button>
-            ))}
-          </span>
-        </>
-      )}
+      <Switch
+        label="in messages"
+        isOn={filters.in !== null}
+        onChange={(isOn) => onChange({ in: isOn ? 'messages' : null })}
+      />
+      <SavedFilters filters={filters} onChange={onChange} />
+    </>
+  );
+}
+
+/** Stands over the list. On narrow screens it scrolls sideways, so that the list keeps the height. */
+export function FilterBar({ filters, onChange }: FilterProps) {
+  const agents = useAgentNames();
+  const tasks = useTaskNames();
+  return (
+    <fieldset className="mb-3 flex items-center gap-2 overflow-x-auto p-0.5 wide:flex-wrap">
+      <legend className="sr-only">Filters</legend>
+      <Choice
+        label="Type"
+        value={filters.type ?? ''}
+        onChange={(value) => onChange({ type: SESSION_TYPES.find((one) => one === value) ?? null })}
+      >
+        <Options values={SESSION_TYPES} />
+      </Choice>
+      <StatusChoice filters={filters} onChange={onChange} />
+      <Choice label="Agent" value={filters.agent} onChange={(agent) => onChange({ agent })}>
+        <NamedOptions names={agents} chosen={filters.agent} />
+      </Choice>
+      <Choice label="Task" value={filters.task} onChange={(task) => onChange({ task })}>
+        <NamedOptions names={tasks} chosen={filters.task} />
+      </Choice>
+      <Choice
+        label="Kind"
+        value={filters.kind ?? ''}
+        onChange={(value) => onChange({ kind: SOURCE_KINDS.find((one) => one === value) ?? null })}
+      >
+        <Options values={SOURCE_KINDS} />
+      </Choice>
+      <Switch label="steps" isOn={filters.steps} onChange={(steps) => onChange({ steps })} />
+      <Switch label="hidden" isOn={filters.inactive} onChange={(inactive) => onChange({ inactive })} />
       {isFiltered(filters) && (
         <Button kind="ghost" onClick={() => onChange(NO_FILTERS)}>
           Clear
         </Button>
       )}
-    </>
+    </fieldset>
   );
 }

@@ -29,7 +29,7 @@ function Facts({ row, taskName }: { row: Session; taskName: string | undefined }
       <span className="figures hidden w-20 text-right wide:inline">
         {row.last_sequence === 1 ? '1 event' : `${count} events`}
       </span>
-      <TimeAgo at={row.last_activity_at} className="figures w-20 text-right" />
+      <TimeAgo at={row.last_activity_at} className="figures w-16 text-right whitespace-nowrap wide:w-24" />
     </>
   );
 }
@@ -113,7 +113,7 @@ export function SessionList({ filters, onClear }: SessionListProps) {
               href={sessionAddress(row.id)}
               cursor={cursor}
               lead={
-                <span className="shrink-0 wide:w-32">
+                <span className="shrink-0 wide:w-34">
                   <StatusBadge status={row.status} />
                 </span>
               }

@@ -3,7 +3,7 @@ import { lazy, useEffect } from 'react';
 import { useRoute } from 'wouter';
 import { useUrlParameters } from '../../lib/urlParameters.js';
 import { PageHeader, usePageTitle } from '../../shell/pageFrame.js';
-import { FilterBar } from './FilterBar.js';
+import { FilterBar, SearchBar } from './FilterBar.js';
 import { NO_FILTERS, SESSION_FILTERS } from './filters.js';
 import { MessageHits } from './MessageHits.js';
 import { SessionList } from './SessionList.js';
@@ -19,8 +19,9 @@ function SessionsPage() {
   return (
     <div className="p-4">
       <PageHeader>
-        <FilterBar filters={filters} onChange={change} />
+        <SearchBar filters={filters} onChange={change} />
       </PageHeader>
+      {filters.in === null && <FilterBar filters={filters} onChange={change} />}
       {filters.in === 'messages' ? (
         <MessageHits words={filters.q} />
       ) : (
