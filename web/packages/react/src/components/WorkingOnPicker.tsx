@@ -219,12 +219,13 @@ export function WorkingOnPicker({ userId, className }: WorkingOnPickerProps) {
         >
           <span aria-hidden="true">◎</span>{' '}
           {isWorking ? (
-            <>
+            <span className="sdr-picker-work">
+              <span className="sdr-picker-lead">Working on: </span>
               <span className="sdr-picker-title" title={title} dir="auto">
-                Working on: {title}
+                {title}
               </span>
               <span className="sdr-picker-elapsed"> · {elapsed}</span>
-            </>
+            </span>
           ) : (
             'What are you working on?'
           )}
