@@ -32,18 +32,20 @@ export function LastWords({ sessionId, staged }: { sessionId: string; staged: un
   const said = (data?.events ?? []).map(({ sequence, content }) => ({ sequence, text: contentText(content) }));
   const last = said.find(({ text }) => text !== '' && !isOutput(text, staged));
   const path = `/sessions/${encodeURIComponent(sessionId)}`;
+  const link = (
+    <p className="text-row">
+      <Link href={last === undefined ? path : `${path}?seq=${last.sequence}`} className="text-accent underline">
+        Open the transcript{last !== undefined && ` at #${last.sequence}`}
+      </Link>
+    </p>
+  );
+  if (last === undefined) return link;
   return (
     <Section title="Why">
-      {last !== undefined && (
-        <blockquote className="border-l-2 border-line pl-3 text-soft">
-          <Markdown text={last.text} />
-        </blockquote>
-      )}
-      <p className="mt-1 text-row">
-        <Link href={last === undefined ? path : `${path}?seq=${last.sequence}`} className="text-accent underline">
-          Open the transcript{last !== undefined && ` at #${last.sequence}`}
-        </Link>
-      </p>
+      <blockquote className="border-l-2 border-line pl-3 text-soft">
+        <Markdown text={last.text} />
+      </blockquote>
+      {link}
     </Section>
   );
 }

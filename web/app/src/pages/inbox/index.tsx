@@ -1,7 +1,7 @@
 /** Inbox: what this person can decide. The list is at the left, the approval at the right; deciding moves on to the next. */
 import type { Approval, ApprovalHandle } from '@sederunt/react';
 import { useEffect, useRef, useState } from 'react';
-import { Link, useLocation, useRoute } from 'wouter';
+import { useLocation, useRoute } from 'wouter';
 import { useMe } from '../../auth/SignInProvider.js';
 import { EmptyState } from '../../components/EmptyState.js';
 import { ErrorState } from '../../components/ErrorState.js';
@@ -242,14 +242,6 @@ export function Page() {
       )}
       {openId !== undefined && (
         <div className="min-h-0 min-w-0 flex-1 overflow-y-auto p-4 wide:px-6">
-          {isNarrowDetail && (
-            <Link
-              href={inbox.href(undefined)}
-              className="mb-2 inline-flex min-h-7 items-center text-row text-soft underline"
-            >
-              Back to the list
-            </Link>
-          )}
           <ApprovalPane
             id={openId}
             title={list.titles[shown.find((approval) => approval.id === openId)?.session_id ?? '']}
