@@ -22,7 +22,7 @@ import { useToast } from '../../components/ToastProvider.js';
 import { sessionQueryKey } from '../../data/queryKeys.js';
 import { useKey } from '../../keyboard/KeyboardProvider.js';
 import { usePageActions } from '../../palette/pageActions.js';
-import { PageHeader } from '../../shell/pageFrame.js';
+import { ChatBar } from './ChatBar.js';
 import { ChatLog } from './ChatLog.js';
 import { Composer, type ComposerHandle } from './Composer.js';
 import { Confirmation } from './Confirmation.js';
@@ -104,34 +104,32 @@ function ConversationHeader({ isIncognito: isSecret, canEnd, isEnding, onEnd, it
   const [isMenuOpen, setMenuOpen] = useState(false);
   useKey('actions', () => setMenuOpen(true));
   return (
-    <PageHeader>
-      <span className="ml-auto flex flex-wrap items-center gap-2">
-        {isSecret && (
-          <span
-            title="Kept in the server's memory alone. Fixed when the chat began."
-            className="rounded-full border border-edge px-2 text-meta"
-          >
-            incognito
-          </span>
-        )}
-        {(canEnd || isEnding) && (
-          <Button isBusy={isEnding} onClick={onEnd}>
-            {isEnding ? 'Ending…' : 'End'}
-          </Button>
-        )}
-        <Menu
-          isOpen={isMenuOpen}
-          onOpenChange={setMenuOpen}
-          trigger={
-            <IconButton label="Actions of this chat" shortcut="actions">
-              <MoreHorizontal size={16} aria-hidden="true" />
-            </IconButton>
-          }
+    <ChatBar>
+      {isSecret && (
+        <span
+          title="Kept in the server's memory alone. Fixed when the chat began."
+          className="rounded-full border border-edge px-2 text-meta"
         >
-          {items}
-        </Menu>
-      </span>
-    </PageHeader>
+          incognito
+        </span>
+      )}
+      {(canEnd || isEnding) && (
+        <Button isBusy={isEnding} onClick={onEnd}>
+          {isEnding ? 'Ending…' : 'End'}
+        </Button>
+      )}
+      <Menu
+        isOpen={isMenuOpen}
+        onOpenChange={setMenuOpen}
+        trigger={
+          <IconButton label="Actions of this chat" shortcut="actions">
+            <MoreHorizontal size={16} aria-hidden="true" />
+          </IconButton>
+        }
+      >
+        {items}
+      </Menu>
+    </ChatBar>
   );
 }
 

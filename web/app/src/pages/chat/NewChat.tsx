@@ -5,7 +5,7 @@ import { useMe } from '../../auth/SignInProvider.js';
 import { Button } from '../../components/Button.js';
 import { Dialog } from '../../components/Dialog.js';
 import { Field } from '../../components/Field.js';
-import { PageHeader } from '../../shell/pageFrame.js';
+import { ChatBar } from './ChatBar.js';
 import { Composer, type ComposerHandle } from './Composer.js';
 import type { Drafts } from './drafts.js';
 import { DEFAULT_SPEAKER, isSpeakerName, setSpeaker, useSpeaker } from './speaker.js';
@@ -97,12 +97,10 @@ export function NewChat({ drafts, onSend, takesFocus }: NewChatProps) {
   const composer = useRef<ComposerHandle>(null);
   return (
     <div className="flex h-full min-h-0 flex-col">
-      <PageHeader>
-        <span className="ml-auto flex flex-wrap items-center gap-2">
-          {me.auth === 'local' && !isIncognito && <SpeakerChoice />}
-          <IncognitoSwitch isOn={isIncognito} onChange={setIncognito} />
-        </span>
-      </PageHeader>
+      <ChatBar>
+        {me.auth === 'local' && !isIncognito && <SpeakerChoice />}
+        <IncognitoSwitch isOn={isIncognito} onChange={setIncognito} />
+      </ChatBar>
       <div className="min-h-0 flex-1 overflow-y-auto">
         <div className="mx-auto grid max-w-3xl gap-4 px-4 py-12">
           <h2 className="text-title font-semibold">What is on your mind?</h2>

@@ -14,7 +14,8 @@ import { sessionListQueryKey, sessionQueryKey } from '../../data/queryKeys.js';
 import { useKey } from '../../keyboard/KeyboardProvider.js';
 import { useMediaQuery, WIDE } from '../../lib/useMediaQuery.js';
 import { usePageActions } from '../../palette/pageActions.js';
-import { PageHeader, usePageTitle } from '../../shell/pageFrame.js';
+import { usePageTitle } from '../../shell/pageFrame.js';
+import { NarrowBarContext } from './ChatBar.js';
 import { ConversationList } from './ConversationList.js';
 import { ConversationView, useChatSession } from './ConversationView.js';
 import { chatTitle } from './chatSession.js';
@@ -160,6 +161,7 @@ function ListFrame({ list, children }: { list: ReactNode; children: ReactNode })
   const isWide = useMediaQuery(WIDE);
   const [path] = useLocation();
   const [isOpen, setOpen] = useState(false);
+  const [row, setRow] = useState<HTMLElement | null>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another chat closes the sheet.
   useEffect(() => setOpen(false), [path]);
   if (isWide) {
@@ -171,17 +173,19 @@ function ListFrame({ list, children }: { list: ReactNode; children: ReactNode })
     );
   }
   return (
-    <>
-      <PageHeader>
-        <Button onClick={() => setOpen(true)}>
-          <MessagesSquare size={14} aria-hidden="true" /> Chats
-        </Button>
-      </PageHeader>
-      <Sheet side="left" title="Chats" isOpen={isOpen} onOpenChange={setOpen}>
-        <div className="min-h-0 flex-1">{list}</div>
-      </Sheet>
-      {children}
-    </>
+    <NarrowBarContext value={row}>
+      <div className="flex h-full min-h-0 flex-col">
+        <div ref={setRow} className="flex items-center gap-2 border-b border-line px-4 py-1">
+          <Button kind="ghost" onClick={() => setOpen(true)}>
+            <MessagesSquare size={14} aria-hidden="true" /> Chats
+          </Button>
+        </div>
+        <Sheet side="left" title="Chats" isOpen={isOpen} onOpenChange={setOpen}>
+          <div className="min-h-0 flex-1">{list}</div>
+        </Sheet>
+        <div className="min-h-0 flex-1">{children}</div>
+      </div>
+    </NarrowBarContext>
   );
 }
 
