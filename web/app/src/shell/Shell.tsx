@@ -30,8 +30,10 @@ function useDocumentTitle(): void {
 }
 
 function useGoToKeys(): void {
-  const [, navigate] = useLocation();
+  const [path, navigate] = useLocation();
   useKeys(Object.fromEntries(PAGES.map((page) => [`go-${page.name}`, () => navigate(page.path)])));
+  // In the chat the page begins the new one itself.
+  useKey('new-chat', () => (pageAt(path)?.name === 'chat' ? false : navigate('/chat')));
 }
 
 /** Moves the focus to the page when another page is shown, but not when the app starts. */
