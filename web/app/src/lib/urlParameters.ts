@@ -101,18 +101,18 @@ export function writeParameters<P extends ParameterSet>(set: P, values: Partial<
 
 /** Reads the parameters of the address, and changes some of them. `replace` leaves no step for the browser's Back. */
 export function useUrlParameters<P extends ParameterSet>(set: P) {
-  const [path, navigate] = useLocation();
+  const [, navigate] = useLocation();
   const search = useSearch();
   const values = useMemo(() => readParameters(set, search), [set, search]);
-  const latest = useRef({ path, values });
-  latest.current = { path, values };
+  const latest = useRef(values);
+  latest.current = values;
   const change = useCallback(
     (patch: Partial<ParameterValues<P>>, options: { replace?: boolean } = {}) => {
-      const { path: here, values: before } = latest.current;
-      const after = { ...before, ...patch };
+      const after = { ...latest.current, ...patch };
       // A second change in the same moment adds to the first one.
-      latest.current = { path: here, values: after };
-      navigate(here + writeParameters(set, after), { replace: options.replace ?? false });
+      latest.current = after;
+      // The browser's own path: the router's is decoded in part, and would name another thing when it is decoded again.
+      navigate(location.pathname + writeParameters(set, after), { replace: options.replace ?? false });
     },
     [navigate, set],
   );

@@ -146,6 +146,8 @@ export function TranscriptTab({ row, seq, show, onChange, onFork }: TranscriptTa
     }
     return rows;
   }, [log.events, filter]);
+  /** Events before those that are loaded, of all kinds. */
+  const before = log.hasMore ? (log.events[0]?.sequence ?? 1) - 1 : 0;
   const handle = useRef<TranscriptHandle>(null);
   const place = useRef<HTMLDivElement>(null);
   const { isSeeking, giveUp, noteReached } = useSeek(log, seq, handle);
@@ -220,6 +222,9 @@ export function TranscriptTab({ row, seq, show, onChange, onFork }: TranscriptTa
                 onChange({ show: isDefault ? [] : groups }, { replace: true });
               }}
             />
+            {before > 0 && !isSeeking && (
+              <span className="figures text-meta text-soft">{before.toLocaleString()} earlier</span>
+            )}
             {isSeeking && (
               <span role="status" className="flex items-center gap-2 text-meta text-soft">
                 Looking for #{seq}…

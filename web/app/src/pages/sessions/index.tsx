@@ -1,6 +1,7 @@
 /** Sessions: all runs and conversations that the person may see, and below it the page of one of them. */
 import { lazy, useEffect } from 'react';
-import { useRoute } from 'wouter';
+import { useLocation } from 'wouter';
+import { segmentAfter } from '../../lib/pathSegment.js';
 import { useUrlParameters } from '../../lib/urlParameters.js';
 import { PageHeader, usePageTitle } from '../../shell/pageFrame.js';
 import { FilterBar, SearchBar } from './FilterBar.js';
@@ -32,6 +33,8 @@ function SessionsPage() {
 }
 
 export function Page() {
-  const [isOne, params] = useRoute('/sessions/:id');
-  return isOne ? <SessionPage key={params.id} id={params.id} /> : <SessionsPage />;
+  // Draws again when the path changes.
+  useLocation();
+  const id = segmentAfter('/sessions/');
+  return id === null ? <SessionsPage /> : <SessionPage key={id} id={id} />;
 }

@@ -2,7 +2,6 @@
 import { SederuntProvider, SessionTranscript, useSederuntClient, useSessionRealtime } from '@sederunt/react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { useParams } from 'wouter';
 import { isSignedOutRefusal } from '../../auth/isSignedOutRefusal.js';
 import { shareTokenOf } from '../../auth/shareToken.js';
 import { EmptyState } from '../../components/EmptyState.js';
@@ -11,7 +10,9 @@ import { Section } from '../../components/Section.js';
 import { Skeleton } from '../../components/Skeleton.js';
 import { StatusBadge } from '../../components/StatusBadge.js';
 import { sharedSessionQueryKey } from '../../data/queryKeys.js';
+import { segmentAfter } from '../../lib/pathSegment.js';
 import { Markdown } from '../../markdown/Markdown.js';
+import { ResultValue } from '../session/ResultValue.js';
 
 const GONE = new Error('This link has ended or was never valid. Ask the person who sent it for another.');
 
@@ -19,15 +20,13 @@ function Result({ result }: { result: unknown }) {
   if (result === null || result === undefined) return null;
   return (
     <Section title="Result">
-      {typeof result === 'string' ? (
-        <Markdown text={result} />
-      ) : (
-        <pre className="overflow-x-auto rounded-card bg-sunken p-3 font-mono text-meta">
-          {JSON.stringify(result, null, 2)}
-        </pre>
-      )}
+      <ResultValue result={result} />
     </Section>
   );
+}
+
+function renderMarkdown(text: string) {
+  return <Markdown text={text} />;
 }
 
 function SharedSession({ id }: { id: string }) {
@@ -64,17 +63,23 @@ function SharedSession({ id }: { id: string }) {
         </h1>
         <StatusBadge status={data.status} />
       </header>
-      <SessionTranscript sessionId={id} height="60vh" renderMarkdown={(text) => <Markdown text={text} />} />
+      <SessionTranscript
+        sessionId={id}
+        className="min-h-80 flex-1"
+        height="100%"
+        label={`Messages of ${title}`}
+        renderMarkdown={renderMarkdown}
+      />
       <Result result={data.result} />
     </>
   );
 }
 
 export function Page() {
-  const { id = '' } = useParams<{ id: string }>();
+  const [id] = useState(() => segmentAfter('/shared/') ?? '');
   const [token] = useState(() => shareTokenOf(encodeURIComponent(id)));
   return (
-    <main className="mx-auto grid max-w-3xl gap-4 p-4">
+    <main className="mx-auto flex min-h-dvh max-w-3xl flex-col gap-3 p-4">
       {token === null ? (
         <EmptyState>This address needs its share link. Open the link that you were sent once more.</EmptyState>
       ) : (
