@@ -13,6 +13,7 @@ walk('a person talks, ends the sitting, rates it and says why, by keyboard alone
   await page.waitForURL('**/chat');
   const message = page.getByRole('textbox', { name: 'Message' });
   await message.waitFor();
+  await page.keyboard.press('c');
   await until('the field for a message has the focus', () =>
     message.evaluate((field) => field === document.activeElement),
   );
@@ -29,11 +30,11 @@ walk('a person talks, ends the sitting, rates it and says why, by keyboard alone
   await page.getByText('The movers need two days of notice.').first().waitFor();
   expect(await page.getByText(ANSWER, { exact: true }).count()).toBe(1);
 
-  await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'End', exact: true }).focus();
   await page.keyboard.press('Enter');
   const card = page.getByRole('region', { name: 'End of the sitting' });
-  await card.getByText(/2 turns/).waitFor();
+  await card.getByRole('heading', { name: /2 turns/ }).waitFor();
+  await card.getByText('How was it?').waitFor();
   await page.keyboard.press('y');
   const comment = card.getByRole('textbox', { name: 'Anything to add?' });
   await comment.focus();
