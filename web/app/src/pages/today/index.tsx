@@ -2,6 +2,7 @@
 import { durationText, useWorkQueueCounts, type WorkQueueBucket, WorkQueueCommandStrip } from '@sederunt/react';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
+import { useMe } from '../../auth/SignInProvider.js';
 import { Button } from '../../components/Button.js';
 import { useNow } from '../../components/clock.js';
 import { ErrorState } from '../../components/ErrorState.js';
@@ -55,6 +56,8 @@ type Needs = ReturnType<typeof useNeeds>;
 /** Deciding on lines of Today, by their buttons and by keys on the current one. */
 function useDecideHere(needs: Needs, cursor: ListCursor) {
   const { decide } = useDecisions();
+  const { can } = useMe();
+  const isAllowed = can.includes('decide');
   const [, navigate] = useLocation();
   const [rejected, setRejected] = useState<QueueItem | null>(null);
   const moveOnFrom = (item: QueueItem) => {
@@ -81,12 +84,12 @@ function useDecideHere(needs: Needs, cursor: ListCursor) {
   const edit = (item: QueueItem) => item.approval && navigate(inboxPath(item.approval.id, 'edit'));
   const ofCurrent = (act: (item: QueueItem) => unknown) => () => {
     const item = needs.items.find((one) => itemId(one) === cursor.current);
-    if (!item?.approval) return false;
+    if (!item?.approval || !isAllowed) return false;
     act(item);
     return true;
   };
   useKeys({ approve: ofCurrent(approve), edit: ofCurrent(edit), reject: ofCurrent(setRejected) });
-  return { approve, edit, reject, rejected, setRejected };
+  return { isAllowed, approve, edit, reject, rejected, setRejected };
 }
 
 type DecideHere = ReturnType<typeof useDecideHere>;
@@ -105,7 +108,7 @@ function NeedsRow({ item, cursor, here }: { item: QueueItem; cursor: ListCursor;
       />
     );
   }
-  const isDecidable = ['tool', 'output', 'promotion'].includes(approval.kind);
+  const isDecidable = here.isAllowed && ['tool', 'output', 'promotion'].includes(approval.kind);
   const isCurrent = cursor.current === id;
   return (
     <ListRow
@@ -132,7 +135,7 @@ function NeedsRow({ item, cursor, here }: { item: QueueItem; cursor: ListCursor;
               </Button>
             </>
           )}
-          {approval.kind === 'question' && (
+          {here.isAllowed && approval.kind === 'question' && (
             <Button kind="ghost" shortcut={isCurrent ? 'approve' : undefined} onClick={() => here.approve(item)}>
               Answer
             </Button>
@@ -157,6 +160,7 @@ export function Page() {
   const failed = useBucket('failed');
   const done = useBucket('done_today');
   const trigger = useTrigger();
+  const mayTrigger = useMe().can.includes('trigger');
   const retry = useRetry();
   const all = [...needs.items, ...running.items, ...delegatable.items, ...failed.items, ...done.items];
   const cursor = useListCursor(all.map(itemId), (id) => {
@@ -167,7 +171,7 @@ export function Page() {
   useKeys({
     trigger: () => {
       const task = delegatable.items.find((item) => itemId(item) === cursor.current)?.task;
-      if (!task) return false;
+      if (!task || !mayTrigger) return false;
       trigger.run(task.id, task.name);
       return true;
     },
@@ -220,6 +224,7 @@ export function Page() {
             {...shared(item)}
             facts={item.task?.agent_slug && <span className="max-wide:hidden">agent {item.task.agent_slug}</span>}
             actions={
+              mayTrigger &&
               item.task && (
                 <Button
                   isBusy={trigger.busyId === item.task.id}
@@ -253,6 +258,7 @@ export function Page() {
               </>
             }
             actions={
+              mayTrigger &&
               item.session && (
                 <Button
                   isBusy={retry.busyId === item.session.id}

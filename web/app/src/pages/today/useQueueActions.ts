@@ -1,6 +1,7 @@
 /** What Today does with a line: hand a task over, and try a failed run again. */
 import { isRefusal, newIdempotencyKey, useSederuntClient } from '@sederunt/react';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useRef } from 'react';
 import { useLocation } from 'wouter';
 import { useToast } from '../../components/ToastProvider.js';
 
@@ -17,6 +18,8 @@ function useSessionStart(verb: string, start: (act: Act) => Promise<{ id: string
   const queries = useQueryClient();
   const { show } = useToast();
   const [, navigate] = useLocation();
+  // Two presses of a key can come before the first has been drawn.
+  const isUnderWay = useRef(false);
   const mutation = useMutation<{ id: string }, Error, Act>({
     mutationFn: start,
     onSuccess: ({ id }, { title }) => {
@@ -27,12 +30,17 @@ function useSessionStart(verb: string, start: (act: Act) => Promise<{ id: string
       const id = isRefusal(error) && error.requestId !== undefined ? ` (id ${error.requestId})` : '';
       show({ text: `${title}: ${error.message}${id}`, durationMs: 12_000 });
     },
-    onSettled: () => queries.invalidateQueries({ queryKey: TODAY }),
+    onSettled: () => {
+      isUnderWay.current = false;
+      return queries.invalidateQueries({ queryKey: TODAY });
+    },
   });
   return {
     busyId: mutation.isPending ? mutation.variables.id : undefined,
     run: (id: string, title: string) => {
-      if (!mutation.isPending) mutation.mutate({ id, title, key: newIdempotencyKey() });
+      if (isUnderWay.current) return;
+      isUnderWay.current = true;
+      mutation.mutate({ id, title, key: newIdempotencyKey() });
     },
   };
 }
