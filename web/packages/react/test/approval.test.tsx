@@ -188,7 +188,9 @@ describe('a question', () => {
     server.on('POST /api/sessions/s/elicitation-reply', () => refusal(503, 'unavailable'));
     edit('Where?', 'Oban');
     press('Answer');
+    press('Answer');
     await pass();
+    expect(server.sent('POST /api/sessions/s/elicitation-reply').length).toBe(1);
     expect(screen.getByRole('alert').textContent).toBe('refused: unavailable');
     expect((screen.getByLabelText('Where?') as HTMLTextAreaElement).value).toBe('Oban');
   });

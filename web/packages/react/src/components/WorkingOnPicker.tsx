@@ -220,11 +220,11 @@ export function WorkingOnPicker({ userId, className }: WorkingOnPickerProps) {
           <span aria-hidden="true">◎</span>{' '}
           {isWorking ? (
             <span className="sdr-picker-work">
-              <span className="sdr-picker-lead">Working on: </span>
+              <span className="sdr-picker-lead">Working on:</span>{' '}
               <span className="sdr-picker-title" title={title} dir="auto">
                 {title}
-              </span>
-              <span className="sdr-picker-elapsed"> · {elapsed}</span>
+              </span>{' '}
+              <span className="sdr-picker-elapsed">· {elapsed}</span>
             </span>
           ) : (
             'What are you working on?'

@@ -90,7 +90,8 @@ function readWhole(shape: FieldShape, text: string): ReadAnswer {
 
 function useAnswer({ approval, question, onDecided }: QuestionFormProps) {
   const { client } = useSederunt();
-  return useMutation<unknown, Error, { value: unknown; key: string }>({
+  const isSent = useRef(false);
+  const mutation = useMutation<unknown, Error, { value: unknown; key: string }>({
     mutationFn: ({ value, key }) => {
       const call = { path: { id: approval.session_id }, idempotencyKey: key };
       if (!question.isStep) {
@@ -101,7 +102,19 @@ function useAnswer({ approval, question, onDecided }: QuestionFormProps) {
       return client.post('/api/sessions/{id}/human-complete', { ...call, body });
     },
     onSuccess: () => onDecided?.(approval),
+    onError: () => {
+      isSent.current = false;
+    },
   });
+  return {
+    ...mutation,
+    /** Once: two presses can come before the first has been drawn. */
+    sendOnce: (value: unknown) => {
+      if (isSent.current) return;
+      isSent.current = true;
+      mutation.mutate({ value, key: newIdempotencyKey() });
+    },
+  };
 }
 
 function questionButton(isStep: boolean, isDone: boolean): string {
@@ -150,10 +163,9 @@ export function QuestionForm(props: QuestionFormProps) {
   const refusal = send.error ?? decision.error;
 
   const answer = () => {
-    if (send.isPending || send.isSuccess) return;
     const read = fields === null ? readWhole(whole, texts[WHOLE] ?? '') : readFields(fields, texts);
     setComplaints(read.complaints);
-    if (Object.keys(read.complaints).length === 0) send.mutate({ value: read.value, key: newIdempotencyKey() });
+    if (Object.keys(read.complaints).length === 0) send.sendOnce(read.value);
   };
   const decline = () => {
     const given = reason?.trim() ?? '';
