@@ -2,9 +2,6 @@
  * What a person has written and the server has not taken yet, kept in this tab's storage, so that a reload loses none of it.
  * Kept apart by person. Text of incognito chats is never stored.
  */
-import type { Me } from '../../auth/api.js';
-import { personOf } from '../../auth/api.js';
-import { scopeOf } from '../../auth/signInGate.js';
 
 /** A message whose button was pressed. */
 export interface UnsentMessage {
@@ -56,8 +53,9 @@ function parsed(text: string): unknown {
   }
 }
 
-export function draftsOf(me: Me): Drafts {
-  const prefix = `sederunt:chat:${scopeOf(personOf(me))}:`;
+/** `scope` names the person. */
+export function draftsOf(scope: string): Drafts {
+  const prefix = `sederunt:chat:${scope}:`;
   const get = (name: string) => {
     try {
       return sessionStorage.getItem(prefix + name) ?? '';

@@ -4,7 +4,9 @@ import { useQueryClient } from '@tanstack/react-query';
 import { MessagesSquare, Plus } from 'lucide-react';
 import { type ReactNode, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
 import { useLocation } from 'wouter';
+import { personOf } from '../../auth/api.js';
 import { useMe } from '../../auth/SignInProvider.js';
+import { scopeOf } from '../../auth/signInGate.js';
 import { Button } from '../../components/Button.js';
 import { Sheet } from '../../components/Dialog.js';
 import { EmptyState } from '../../components/EmptyState.js';
@@ -74,7 +76,7 @@ function ChatOfAddress({ threadId, drafts, mail, takesFocus, onNew }: ChatPagePr
       />
     );
   }
-  if (outgoing.length > 0) {
+  if (outgoing.length > 0 && (isBeingOpened || error !== null)) {
     const edit = (text: string) => {
       drafts.write('new', text);
       onNew();
@@ -197,7 +199,8 @@ function NoSuchChat({ onNew }: { onNew: () => void }) {
 export function Page() {
   const [path, navigate] = useLocation();
   const me = useMe();
-  const drafts = useMemo(() => draftsOf(me), [me]);
+  const scope = scopeOf(personOf(me));
+  const drafts = useMemo(() => draftsOf(scope), [scope]);
   const mail = useOutbox(drafts);
   /** How often the person asked for a new chat: each time the composer takes the focus. */
   const [asked, setAsked] = useState(0);
