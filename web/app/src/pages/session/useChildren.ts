@@ -44,7 +44,7 @@ export function useChildren(id: string) {
     (hint) => {
       if (hint.topic !== 'sessions') return false;
       const ids = new Set([id, ...(query.data ?? []).map((child) => child.id)]);
-      return hint.sessions.some((one) => ids.has(one.id));
+      return hint.sessions.some((one) => one.row_changed && ids.has(one.id));
     },
     () => void queries.invalidateQueries({ queryKey, exact: true }),
   );

@@ -39,7 +39,7 @@ export function useSessionRow(id: string): SessionRow {
     });
   });
   useHintRefetch(
-    (hint) => hint.topic === 'sessions' && hint.sessions.some((one) => one.id === id && !one.deleted),
+    (hint) => hint.topic === 'sessions' && hint.sessions.some((one) => one.id === id && one.row_changed && !one.deleted),
     () => void queries.invalidateQueries({ queryKey, exact: true }),
   );
   // A row that was there and is no longer found has been deleted, even if its hint was missed.
