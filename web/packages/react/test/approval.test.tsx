@@ -125,6 +125,16 @@ describe('an approval with its context', () => {
     expect((screen.getByLabelText('summary') as HTMLInputElement).value).toBe('Rain.');
   });
 
+  it('that is decided shows what was carried out, and not what the entity has now', () => {
+    const entity = { id: 'e', type_slug: 'place', title: 'Oban', fields: { tone: 'curt' }, version: 3 };
+    const context = { contract: { type: 'entity', schema: SCHEMA }, criteria: CRITERIA, entity };
+    detail(approval({ state: 'approved', edited: { summary: 'Rain.', tone: 'curt' }, context }));
+    expect(screen.queryByRole('columnheader', { name: 'now' })).toBeNull();
+    expect(row(/tone/).querySelector('.sdr-removed')?.textContent).toContain('kind');
+    expect(row(/tone/).querySelector('.sdr-added')?.textContent).toContain('curt');
+    expect(screen.queryByRole('button')).toBeNull();
+  });
+
   it('of a promotion marks the fields that changed since it was staged', () => {
     const promotion = { entity_id: 'e', entity_type: 'place', is_new: false, version: 1, base: { summary: 'Sun.' } };
     const entity = { id: 'e', type_slug: 'place', title: null, fields: { summary: 'Snow.' }, version: 2 };

@@ -74,7 +74,9 @@ function question(staged: Values): StagedValue {
 export function readStaged(approval: ApprovalInContext, entityFields?: Values): StagedValue {
   const staged: unknown = approval.staged;
   const context = contextOf(approval);
-  const fields = isRecord(context.entity?.fields) ? context.entity.fields : entityFields;
+  const isPending = approval.state === 'pending';
+  // What a decided approval replaced is not known any more.
+  const fields = isPending && isRecord(context.entity?.fields) ? context.entity.fields : entityFields;
   if (approval.kind === 'output' && !isRecord(staged)) return { kind: 'whole', values: { output: staged ?? null } };
   if (!isRecord(staged)) return BROKEN;
   switch (approval.kind) {
@@ -86,7 +88,7 @@ export function readStaged(approval: ApprovalInContext, entityFields?: Values): 
       // Only a contract of the type `entity` writes to the entity of the session.
       return outputFields(staged, (context.contract?.type ?? 'entity') === 'entity' ? fields : undefined, context);
     case 'promotion':
-      return promotedFields(approval, staged, fields);
+      return isPending ? promotedFields(approval, staged, fields) : outputFields(staged, undefined, context);
     case 'question':
       return question(staged);
     default:

@@ -26,6 +26,13 @@ function firstDraft(staged: StagedChange, decision: ApprovalDecision): Draft {
   return values === undefined ? draft : { ...draft, values };
 }
 
+/** Of an approval that is decided: what was carried out. */
+function decidedDraft(approval: Approval, staged: StagedChange): Draft {
+  const edited: unknown = approval.edited ?? undefined;
+  const key = staged.kind === 'tool' ? 'modified_args' : 'modified_output';
+  return beginDraft(editsOf(staged, { [key]: edited }) ?? staged.values);
+}
+
 /** The fields that are staged otherwise than when the person decided. */
 function restaged(approval: Approval, seen: Approval | undefined): readonly string[] {
   if (seen === undefined || seen.digest === approval.digest) return [];
@@ -81,9 +88,10 @@ function useModeFocus(mode: Mode) {
 }
 
 /** The edits, the reason, and what the buttons and keys do with them. */
-function useReview({ staged, decision, canDecide = true, handle }: DecisionFormProps) {
+function useReview({ approval, staged, decision, canDecide = true, handle }: DecisionFormProps) {
   const isRefused = decision.phase === 'refused';
-  const [draft, setDraft] = useState(() => firstDraft(staged, decision));
+  const [ownDraft, setDraft] = useState(() => firstDraft(staged, decision));
+  const draft = approval.state === 'pending' ? ownDraft : decidedDraft(approval, staged);
   const [mode, setMode] = useState<Mode>('look');
   const [reason, setReason] = useState((isRefused ? decision.verdict?.reason : undefined) ?? '');
   const changes = changesOf(draft, staged.values);
