@@ -58,7 +58,9 @@ export function Sidebar({ isFolded }: { isFolded: boolean }) {
   const here = pageAt(path);
   return (
     <div className="flex h-full flex-col gap-3 p-2">
-      {!isFolded && (
+      {isFolded ? (
+        <WorkingOnPicker userId={me.user?.id} isCompact />
+      ) : (
         <>
           <p className="px-2 pt-1 text-lead font-semibold">Sederunt</p>
           <div className="grid grid-cols-[minmax(0,1fr)] gap-1">
