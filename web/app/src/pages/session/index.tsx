@@ -1,5 +1,5 @@
 /** One session: what is known of it, what can be done with it, and its log in five ways. */
-import { isRefusal, type Session } from '@sederunt/react';
+import { isRefusal, type Session, useSessionEvents } from '@sederunt/react';
 import { Tabs } from 'radix-ui';
 import { lazy, Suspense } from 'react';
 import { Link, useLocation } from 'wouter';
@@ -118,6 +118,12 @@ function NotReadable({ error, onRetry }: { error: Error; onRetry: () => void }) 
   return <ErrorState error={error} onRetry={isFinal ? undefined : onRetry} action={<BackLink />} />;
 }
 
+/** Reads the log while the row is still on its way. */
+function LogAhead({ id }: { id: string }) {
+  useSessionEvents(id);
+  return null;
+}
+
 export function Page({ id }: { id: string }) {
   const [parameters, change] = useUrlParameters(SESSION_PARAMETERS);
   const { row, isDeleted, error, refetch } = useSessionRow(id);
@@ -126,7 +132,12 @@ export function Page({ id }: { id: string }) {
     <div className="flex h-full flex-col gap-3 p-4">
       {isDeleted && <EmptyState action={<BackLink />}>This session was deleted.</EmptyState>}
       {!isDeleted && row === undefined && error !== null && <NotReadable error={error} onRetry={refetch} />}
-      {!isDeleted && row === undefined && error === null && <Skeleton />}
+      {!isDeleted && row === undefined && error === null && (
+        <>
+          <Skeleton />
+          {parameters.seq === null && parameters.show.length === 0 && <LogAhead id={id} />}
+        </>
+      )}
       {!isDeleted && row !== undefined && <OpenSession row={row} parameters={parameters} onChange={change} />}
     </div>
   );

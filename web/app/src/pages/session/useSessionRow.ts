@@ -7,16 +7,27 @@ import {
   useHints,
   useSederuntClient,
 } from '@sederunt/react';
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { type InfiniteData, type QueryClient, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { sessionQueryKey } from '../../data/queryKeys.js';
+import { sessionListQueryKey, sessionQueryKey } from '../../data/queryKeys.js';
 import { readSession } from '../../data/readSession.js';
+import type { SessionPage } from '../sessions/sessionRows.js';
 
 export interface SessionRow {
   row: Session | undefined;
   isDeleted: boolean;
   error: Error | null;
   refetch: () => void;
+}
+
+/** The row as a list has it, so that the page is there with the click. */
+function listedRow(queries: QueryClient, id: string): Session | undefined {
+  const lists = queries.getQueriesData<InfiniteData<SessionPage>>({ queryKey: sessionListQueryKey() });
+  for (const [, list] of lists) {
+    const row = list?.pages?.flatMap((page) => page.items).find((one) => one.id === id);
+    if (row !== undefined) return row;
+  }
+  return undefined;
 }
 
 export function useSessionRow(id: string): SessionRow {
@@ -27,6 +38,7 @@ export function useSessionRow(id: string): SessionRow {
   const query = useQuery<Session>({
     queryKey,
     queryFn: ({ signal }) => readSession(client, id, signal),
+    placeholderData: () => listedRow(queries, id),
   });
   useHints((hint) => {
     if (hint.topic !== 'sessions') return;
@@ -39,7 +51,8 @@ export function useSessionRow(id: string): SessionRow {
     });
   });
   useHintRefetch(
-    (hint) => hint.topic === 'sessions' && hint.sessions.some((one) => one.id === id && one.row_changed && !one.deleted),
+    (hint) =>
+      hint.topic === 'sessions' && hint.sessions.some((one) => one.id === id && one.row_changed && !one.deleted),
     () => void queries.invalidateQueries({ queryKey, exact: true }),
   );
   // A row that was there and is no longer found has been deleted, even if its hint was missed.
