@@ -29,7 +29,7 @@ export function TopBar({ onOpenDrawer }: { onOpenDrawer: (() => void) | undefine
       </h1>
       <div
         ref={setHeaderSlot}
-        className="flex min-w-0 flex-1 flex-wrap items-center gap-2 max-wide:order-last max-wide:basis-full max-wide:empty:hidden"
+        className="flex min-w-0 flex-1 flex-wrap items-center gap-2 wide:not-empty:min-w-96 max-wide:order-last max-wide:basis-full max-wide:empty:hidden"
       />
       <div className="ml-auto flex items-center gap-1">
         <IconButton label="Search, go and do" shortcut="palette" onClick={openPalette}>
