@@ -151,11 +151,19 @@ export interface ChatLogProps {
   hasMore: boolean;
   isLoadingMore: boolean;
   onLoadMore: () => void;
-  /** What stands after the rows. */
+  /** The reply that is being written; messages that wait for their turn stand after it. */
+  draft: ReactNode;
+  /** What stands after everything that was said. */
   children: ReactNode;
 }
 
-export function ChatLog({ rows, events, own, hasMore, isLoadingMore, onLoadMore, children }: ChatLogProps) {
+function isWaiting(row: ChatRow): boolean {
+  return row.kind === 'said' && row.isWaiting;
+}
+
+export function ChatLog(props: ChatLogProps) {
+  const { rows, events, own, hasMore, isLoadingMore, onLoadMore, draft, children } = props;
+  const draw = (row: ChatRow) => <Row key={row.key} row={row} own={own} />;
   const scroller = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const { isFollowing, onScroll, toEnd, toStart } = useFollowedEnd(scroller, content, events[0]?.sequence ?? 0);
@@ -178,9 +186,9 @@ export function ChatLog({ rows, events, own, hasMore, isLoadingMore, onLoadMore,
               Load earlier
             </Button>
           )}
-          {rows.map((row) => (
-            <Row key={row.key} row={row} own={own} />
-          ))}
+          {rows.filter((row) => !isWaiting(row)).map(draw)}
+          {draft}
+          {rows.filter(isWaiting).map(draw)}
           {children}
         </div>
       </section>

@@ -99,7 +99,7 @@ function ChatListRow({ session, isShown, cursor, isMenuOpen, onMenu, onGone }: C
           </span>
           <TimeAgo
             at={session.last_activity_at}
-            className="shrink-0 text-meta text-soft group-focus-within:invisible group-hover:invisible pointer-coarse:invisible"
+            className="shrink-0 text-meta text-soft group-focus-within:invisible group-hover:invisible group-has-data-[state=open]:invisible pointer-coarse:invisible"
           />
         </span>
         <span dir="auto" className="truncate text-meta text-soft">

@@ -232,11 +232,15 @@ export function ConversationView(props: ConversationViewProps) {
         hasMore={log.hasMore}
         isLoadingMore={log.isFetchingNextPage}
         onLoadMore={() => void log.fetchNextPage()}
+        draft={
+          <>
+            {chat.approvalId !== undefined && <Confirmation key={chat.approvalId} approvalId={chat.approvalId} />}
+            <DraftReply threadId={threadId} isWriting={status === 'running' || (isSending && !isBusy)} />
+          </>
+        }
       >
         {log.isLoading && <Skeleton rows={4} />}
         {log.error !== null && <ErrorState error={log.error} onRetry={() => void log.refetch()} />}
-        {chat.approvalId !== undefined && <Confirmation key={chat.approvalId} approvalId={chat.approvalId} />}
-        <DraftReply threadId={threadId} isWriting={status === 'running' || (isSending && !isBusy)} />
         {chat.suggestsEnd && canEnd && <EndHere onEnd={endNow} />}
         {outgoing.map((message) => (
           <OutgoingBubble

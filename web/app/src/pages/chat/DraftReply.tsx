@@ -26,8 +26,12 @@ export function DraftReply({ threadId, isWriting }: { threadId: string; isWritin
   }
   const start = lastParagraphStart(delta);
   return (
-    <article aria-label="Reply, still being written" aria-busy="true">
-      {start > 0 && <Markdown text={delta.slice(0, start).trimEnd()} />}
+    <article aria-label="Reply, still being written" aria-busy="true" className="grid grid-cols-[minmax(0,1fr)] gap-2">
+      {start > 0 && (
+        <div>
+          <Markdown text={delta.slice(0, start).trimEnd()} />
+        </div>
+      )}
       <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
         {delta.slice(start)}
         <span aria-hidden="true" className="text-running">
