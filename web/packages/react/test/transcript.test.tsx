@@ -298,6 +298,11 @@ describe('SessionTranscript', () => {
     expect(screen.getByText('No events yet.')).toBeDefined();
   });
 
+  it('says that there is nothing of the wanted types, where the filter leaves all out', async () => {
+    await transcript(3, { filter: (one) => one.type === 'agent.thinking' });
+    expect(screen.getByText('Nothing of these types so far.')).toBeDefined();
+  });
+
   it('can be reached and named by keyboard and screen reader', async () => {
     const { container } = await transcript(3, { label: 'Log of the run', className: 'mine', height: '50vh' });
     const region = screen.getByRole('region', { name: 'Log of the run' });

@@ -247,7 +247,11 @@ export function SessionTranscript(props: SessionTranscriptProps) {
         )}
       </div>
       {log.error !== null && <ErrorLine error={log.error} onRetry={() => void log.refetch()} />}
-      {isEmpty && <p className="sdr-soft">{log.hasMore ? 'Nothing of these types so far.' : 'No events yet.'}</p>}
+      {isEmpty && (
+        <p className="sdr-soft">
+          {log.hasMore || log.events.length > 0 ? 'Nothing of these types so far.' : 'No events yet.'}
+        </p>
+      )}
       <div className="sdr-scroller-frame" style={{ height }}>
         {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard. */}
         <section ref={scroller} className="sdr-scroller" tabIndex={0} aria-labelledby={labelId}>
