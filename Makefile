@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint web-test planted fmt bench clean-pg
+.PHONY: help setup run test lint web web-test web-walks web-bench planted fmt bench clean-pg
 
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
@@ -47,6 +47,19 @@ test: lint web-test ## Everything that must pass before a commit: setup, lint an
 # Asks no registry: what the tests install comes from node_modules, which setup has filled.
 web-test: setup ## Check the React package: format, lints, types, tests, and the package as others install it
 	npm_config_offline=true npm --prefix web run --silent check
+
+# The binary carries what this builds, so it comes before a build of the binary.
+web: setup ## Build the web app, with the compressed copies and the hash that the binary carries
+	npm_config_offline=true npm --prefix web run --silent build:app
+
+web-walks: setup ## Visit the web app of the built server in Chromium, on both databases
+	$(OFFLINE) cargo build --locked -p sederunt-cli
+	$(PG) npm --prefix web run --silent walks -- $(ARGS)
+
+# The binary as it is shipped: a debug build answers too late for the bars.
+web-bench: setup ## Measure the web app against its bars, and see that planted slow variants break them; ARGS=--short
+	$(OFFLINE) cargo build --locked --profile dist -p sederunt-cli
+	SEDERUNT_BIN=$(CURDIR)/target/dist/sederunt npm --prefix web run --silent bench -- $(or $(ARGS),--plants)
 
 # Every bug is a build. ARGS="--together NAME NAME" for some of them; see scripts/planted --help
 planted: ## See that the tests catch the bugs of tests/planted

@@ -12,6 +12,10 @@ export type {
   Task,
   WorkQueueCounts,
 } from './api/types.js';
+export type { ApprovalContext, ApprovalInContext } from './approval/context.js';
+export { type ApprovalVerdict, DecisionOutbox, type PendingDecision } from './approval/outbox.js';
+export { refusalSentence } from './approval/refusalSentence.js';
+export { readStaged, type StagedValue } from './approval/stagedValue.js';
 export {
   type CallOptions,
   createSederuntClient,
@@ -23,10 +27,14 @@ export {
 export { newIdempotencyKey } from './client/idempotency.js';
 export { isPassing, isRefusal, retryPassing, SederuntRefusal } from './client/refusal.js';
 export { ActivityRecorderMount } from './components/ActivityRecorderMount.js';
-export { ApprovalDetail, type ApprovalDetailProps } from './components/ApprovalDetail.js';
+export { ApprovalDetail, type ApprovalDetailProps, type ApprovalHandle } from './components/ApprovalDetail.js';
 export { QuickMarkerDialog, type QuickMarkerDialogProps } from './components/QuickMarkerDialog.js';
 export { SessionStatusBadge, type SessionStatusBadgeProps } from './components/SessionStatusBadge.js';
-export { SessionTranscript, type SessionTranscriptProps } from './components/SessionTranscript.js';
+export {
+  SessionTranscript,
+  type SessionTranscriptProps,
+  type TranscriptHandle,
+} from './components/SessionTranscript.js';
 export type { RenderMarkdown } from './components/TranscriptRowView.js';
 export { WorkingOnPicker, type WorkingOnPickerProps } from './components/WorkingOnPicker.js';
 export {
@@ -42,11 +50,12 @@ export { useActiveTasks, useCreateTask } from './hooks/useActiveTasks.js';
 export { useActivityRecorder } from './hooks/useActivityRecorder.js';
 export {
   type ApprovalDecision,
-  type ApprovalVerdict,
   type DecisionPhase,
   type UseApprovalDecisionOptions,
   useApproval,
   useApprovalDecision,
+  useDecisionOutbox,
+  useOutboxDecision,
 } from './hooks/useApprovalDecision.js';
 export {
   type EntitySessionsResult,

@@ -115,9 +115,9 @@ describe('the working-on picker', () => {
     const { show, server } = picker(true);
     show(<WorkingOnPicker />);
     await pass();
-    expect(screen.getByText('Working on: Q2 review · 12 min')).toBeDefined();
+    expect(screen.getByRole('button', { name: /Working on: Q2 review\s+· 12 min/ })).toBeDefined();
     await pass(60_000);
-    expect(screen.getByText('Working on: Q2 review · 13 min')).toBeDefined();
+    expect(screen.getByRole('button', { name: /Working on: Q2 review\s+· 13 min/ })).toBeDefined();
     fireEvent.click(screen.getByRole('button', { name: 'Stop working' }));
     await pass();
     expect(server.sent('POST /api/sessions/human/stop')[0]?.body).toEqual({ session_id: 'h' });
@@ -326,9 +326,9 @@ describe('an approval', () => {
     });
     expect([...container.querySelectorAll('tbody td')].map((cell) => cell.textContent)).toEqual([
       'Sun.',
-      'Rain.',
+      '+proposed Rain.',
       '–',
-      'cruel',
+      '+proposed cruel',
     ]);
     expect(container.textContent).toContain('score 1.0');
     server.on(DECIDE, () => refusal(422, 'hard_blocked', { details: { dimension: 'tone', option: 'cruel' } }));

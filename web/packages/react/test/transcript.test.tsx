@@ -1,6 +1,12 @@
 import { act, fireEvent, screen } from '@testing-library/react';
+import { createRef } from 'react';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { SessionTranscript, type SessionTranscriptProps } from '../src/components/SessionTranscript.js';
+import type { SessionEvent } from '../src/api/types.js';
+import {
+  SessionTranscript,
+  type SessionTranscriptProps,
+  type TranscriptHandle,
+} from '../src/components/SessionTranscript.js';
 import { NO_ROWS, transcriptRows } from '../src/components/transcriptRows.js';
 import { installLayout, rowsOf, rowUnderEye, scrollerOf, VIEWPORT_PX } from './layout.js';
 import { pass, setUp } from './render.js';
@@ -159,6 +165,42 @@ describe('SessionTranscript', () => {
     expect(status.textContent).toBe('agent: Rain until five.');
   });
 
+  it('counts what came while the reader was elsewhere', async () => {
+    const { container, log } = await transcript(150);
+    await scrollTo(container, 2_000);
+    for (let at = 0; at < 3; at += 1) log.append();
+    await pass(400);
+    fireEvent.click(screen.getByText('↓ 3 new'));
+    await pass(400);
+    expect(lastSeen(container).at(-1)?.sequence).toBe(153);
+  });
+
+  it('brings the row of an event into sight, marks it, and says when it is too old', async () => {
+    const handle = createRef<TranscriptHandle>();
+    const { container } = await transcript(150, { handleRef: handle, selectedSequence: 70 });
+    expect(handle.current?.toSequence(10)).toBe(false);
+    act(() => expect(handle.current?.toSequence(70)).toBe(true));
+    await pass(400);
+    expect(lastSeen(container).map((row) => row.sequence)).toContain(70);
+    expect(container.querySelector('[aria-current="true"]')?.getAttribute('data-seq')).toBe('70');
+    act(() => handle.current?.toOldest());
+    await pass(400);
+    expect(lastSeen(container)[0]?.sequence).toBe(51);
+    act(() => handle.current?.toNewest());
+    await pass(400);
+    expect(lastSeen(container).at(-1)?.sequence).toBe(150);
+  });
+
+  it('leaves out what the filter refuses, also of what comes later', async () => {
+    const isTalk = (one: SessionEvent) => one.type === 'user.message';
+    const { container, log } = await transcript(3, { filter: isTalk, renderRowEnd: (one) => <b>{one.type}</b> });
+    log.append({ type: 'session.status_change' });
+    log.append();
+    await pass(300);
+    expect(rowsOf(container).map((row) => row.sequence)).toEqual([1, 2, 3, 5]);
+    expect(container.querySelector('[data-seq="5"] .sdr-row-end')?.textContent).toBe('user.message');
+  });
+
   it('shows everything that a log may hold', async () => {
     const { container, log } = await transcript(0);
     const line = 'x'.repeat(256 * 1024);
@@ -254,6 +296,11 @@ describe('SessionTranscript', () => {
   it('says that there is nothing', async () => {
     await transcript(0);
     expect(screen.getByText('No events yet.')).toBeDefined();
+  });
+
+  it('says that there is nothing of the wanted types, where the filter leaves all out', async () => {
+    await transcript(3, { filter: (one) => one.type === 'agent.thinking' });
+    expect(screen.getByText('Nothing of these types so far.')).toBeDefined();
   });
 
   it('can be reached and named by keyboard and screen reader', async () => {

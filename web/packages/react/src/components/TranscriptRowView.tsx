@@ -42,7 +42,8 @@ function CallBody({ row }: { row: TranscriptRow }) {
       <button type="button" className="sdr-call" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span> <b>{name}</b>{' '}
         <span className="sdr-code sdr-one-line">{oneLine(value)}</span>{' '}
-        <span className="sdr-soft">{callOutcome(row)}</span>
+        <span className="sdr-soft">{callOutcome(row)}</span>{' '}
+        {row.result !== undefined && <span className="sdr-soft sdr-one-line">{oneLine(callValue(row.result))}</span>}
       </button>
       {isOpen && (
         <div className="sdr-call-detail">
@@ -81,20 +82,30 @@ function speaker(row: TranscriptRow): string {
 
 export interface TranscriptRowViewProps {
   row: TranscriptRow;
+  isSelected?: boolean | undefined;
   renderMarkdown: RenderMarkdown | undefined;
   /** Draws the row instead; null draws nothing special. */
   renderEvent: ((event: SessionEvent, result: SessionEvent | undefined) => ReactNode) | undefined;
+  renderRowEnd?: ((event: SessionEvent, result: SessionEvent | undefined) => ReactNode) | undefined;
 }
 
 /** Drawn again only if the row itself changed. */
 export const TranscriptRowView = memo(function TranscriptRowView({
   row,
+  isSelected = false,
   renderMarkdown,
   renderEvent,
+  renderRowEnd,
 }: TranscriptRowViewProps) {
   const { event } = row;
   return (
-    <article className="sdr-row" data-seq={event.sequence} data-kind={row.kind} aria-label={event.type}>
+    <article
+      className="sdr-row"
+      data-seq={event.sequence}
+      data-kind={row.kind}
+      aria-label={event.type}
+      aria-current={isSelected || undefined}
+    >
       <span className="sdr-row-meta">
         <span>#{event.sequence}</span> <time dateTime={event.at}>{clockText(event.at)}</time>{' '}
         <span className="sdr-row-speaker" dir="auto">
@@ -106,6 +117,7 @@ export const TranscriptRowView = memo(function TranscriptRowView({
           {renderEvent?.(event, row.result) ?? <RowBody row={row} renderMarkdown={renderMarkdown} />}
         </RowBoundary>
       </div>
+      {renderRowEnd !== undefined && <div className="sdr-row-end">{renderRowEnd(event, row.result)}</div>}
     </article>
   );
 });

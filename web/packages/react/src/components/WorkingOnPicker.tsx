@@ -12,6 +12,8 @@ const LISTED_MAX = 50;
 export interface WorkingOnPickerProps {
   /** The signed-in person: new tasks are assigned to them, and an owner is offered their tasks alone. */
   userId?: string | undefined;
+  /** Signs without words, for a narrow column. The words are read out all the same. */
+  isCompact?: boolean | undefined;
   className?: string | undefined;
 }
 
@@ -178,7 +180,7 @@ function NewTask({ work, userId, onDone }: TaskSearchProps) {
   );
 }
 
-export function WorkingOnPicker({ userId, className }: WorkingOnPickerProps) {
+export function WorkingOnPicker({ userId, isCompact = false, className }: WorkingOnPickerProps) {
   const work = useActiveHumanSession();
   const [isOpen, setOpen] = useState(false);
   const trigger = useRef<HTMLButtonElement>(null);
@@ -202,7 +204,7 @@ export function WorkingOnPicker({ userId, className }: WorkingOnPickerProps) {
     <div
       ref={layer}
       data-sdr=""
-      className={classNames('sdr-picker', className)}
+      className={classNames('sdr-picker', isCompact && 'sdr-compact', className)}
       onKeyDown={(event) => {
         if (event.key === 'Escape' && isOpen) close(true);
       }}
@@ -213,17 +215,24 @@ export function WorkingOnPicker({ userId, className }: WorkingOnPickerProps) {
           type="button"
           className="sdr-button sdr-ghost"
           aria-haspopup="dialog"
+          title={isCompact ? title || 'What are you working on?' : undefined}
           aria-expanded={isOpen}
           aria-controls={isOpen ? id : undefined}
           onClick={() => setOpen(!isOpen)}
         >
           <span aria-hidden="true">◎</span>{' '}
           {isWorking ? (
-            <span dir="auto">
-              Working on: {title} · {elapsed}
+            <span className="sdr-picker-work">
+              <span className="sdr-picker-lead">Working on:</span>{' '}
+              <span className="sdr-picker-title" title={title} dir="auto">
+                {title}
+              </span>{' '}
+              <span className="sdr-picker-elapsed">
+                <span className="sdr-hidden">·</span> {elapsed}
+              </span>
             </span>
           ) : (
-            'What are you working on?'
+            <span className="sdr-picker-work">What are you working on?</span>
           )}
         </button>
         {isWorking && (

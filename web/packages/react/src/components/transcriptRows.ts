@@ -22,6 +22,9 @@ export interface TranscriptRows {
   readonly openCalls: ReadonlyMap<string, number>;
 }
 
+/** A result is looked for in so many rows before its place; beyond that, the nearest row stands for it. */
+const CALL_ROWS_BACK = 1_000;
+
 export const NO_ROWS: TranscriptRows = { events: [], rows: [], openCalls: new Map() };
 
 export function rowKind(type: string): RowKind {
@@ -67,6 +70,26 @@ export function transcriptRows(made: TranscriptRows, events: readonly SessionEve
     rows.push(row);
   }
   return { events, rows, openCalls };
+}
+
+/** Whether an event is the row's own, or the result of its call. */
+export function rowHolds(row: TranscriptRow, sequence: number): boolean {
+  return row.key === sequence || row.result?.sequence === sequence;
+}
+
+/** Where the row of an event is, or else the nearest row before it; -1 if there is none. */
+export function rowIndexOf(rows: readonly TranscriptRow[], sequence: number): number {
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((rows[middle] as TranscriptRow).key <= sequence) low = middle + 1;
+    else high = middle;
+  }
+  for (let at = low - 1; at >= Math.max(0, low - CALL_ROWS_BACK); at -= 1) {
+    if (rows[at]?.result?.sequence === sequence) return at;
+  }
+  return low - 1;
 }
 
 /** One sentence about a row that is no message, for people. */

@@ -1,17 +1,31 @@
 /** An approval, and a decision on it that can be taken back for some seconds before it is sent. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useCallback, useEffect, useRef, useState } from 'react';
-import type { Approval, Decide } from '../api/types.js';
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
+import type { Approval } from '../api/types.js';
+import type { ApprovalInContext } from '../approval/context.js';
+import { type ApprovalVerdict, DecisionOutbox, type PendingDecision } from '../approval/outbox.js';
 import type { SederuntClient } from '../client/client.js';
-import { newIdempotencyKey } from '../client/idempotency.js';
-import { retryPassing } from '../client/refusal.js';
+import { isRefusal, retryPassing } from '../client/refusal.js';
 import { useSederunt } from '../context.js';
 import { approvalQueryKey } from '../vocabulary/queryKeys.js';
 import { useHintRefetch } from './useHints.js';
 
-const UNDO_MS = 5_000;
+export const UNDO_MS = 5_000;
 const STALE_MS = 30_000;
+const TICK_MS = 250;
 
+/** Servers before the one of this version refuse the parameter; without it, the approval comes alone. */
+async function readApproval(client: SederuntClient, id: string, signal: AbortSignal): Promise<ApprovalInContext> {
+  const path = `/api/approvals/${encodeURIComponent(id)}`;
+  try {
+    return await client.json<ApprovalInContext>(path, { query: { expand: 'context' }, signal });
+  } catch (error) {
+    if (!isRefusal(error) || error.field !== 'expand') throw error;
+    return client.get('/api/approvals/{id}', { path: { id }, signal });
+  }
+}
+
+/** With `context`: the session, task, entity, contract and criteria around it, as far as the person may see them. */
 export function useApproval(approvalId: string) {
   const { client } = useSederunt();
   const queries = useQueryClient();
@@ -20,42 +34,88 @@ export function useApproval(approvalId: string) {
     (hint) => hint.topic === 'approvals',
     () => void queries.invalidateQueries({ queryKey, exact: true }),
   );
-  return useQuery<Approval>({
+  return useQuery<ApprovalInContext>({
     queryKey,
-    queryFn: ({ signal }) => client.get('/api/approvals/{id}', { path: { id: approvalId }, signal }),
+    queryFn: ({ signal }) => readApproval(client, approvalId, signal),
     staleTime: STALE_MS,
     retry: retryPassing,
   });
 }
 
-/** What a reviewer decides. Edits are named by what they replace. */
-export type ApprovalVerdict = Pick<Decide, 'decision' | 'reason' | 'modified_args' | 'modified_output'>;
-
-/** `waiting`: decided, and not sent yet. */
-export type DecisionPhase = 'idle' | 'waiting' | 'sending' | 'decided' | 'refused';
+export type DecisionPhase = 'idle' | PendingDecision['phase'];
 
 export interface ApprovalDecision {
   phase: DecisionPhase;
   verdict: ApprovalVerdict | null;
   secondsLeft: number;
   error: Error | null;
+  /** The approval as another person has decided it meanwhile. */
+  settled?: Approval | undefined;
+  /** What the person saw when they decided. */
+  seen?: Approval | undefined;
   decide: (verdict: ApprovalVerdict) => void;
   undo: () => void;
 }
 
-interface PendingDecision {
-  readonly approvalId: string;
-  readonly body: Decide;
-  readonly key: string;
+/** One approval's part of an outbox. */
+export function useOutboxDecision(outbox: DecisionOutbox, approval: Approval, undoMs = UNDO_MS): ApprovalDecision {
+  const decision = useSyncExternalStore(outbox.subscribe, outbox.decisions).get(approval.id);
+  const isWaiting = decision?.phase === 'waiting';
+  const [now, setNow] = useState(0);
+  useEffect(() => {
+    if (!isWaiting) return undefined;
+    setNow(Date.now());
+    const timer = setInterval(() => setNow(Date.now()), TICK_MS);
+    return () => clearInterval(timer);
+  }, [isWaiting]);
+  const left = isWaiting ? decision.endsAt - (now || Date.now()) : 0;
+  return {
+    phase: decision?.phase ?? 'idle',
+    verdict: decision?.verdict ?? null,
+    secondsLeft: Math.max(0, Math.ceil(left / 1000)),
+    error: decision?.error ?? null,
+    settled: decision?.settled,
+    seen: decision?.seen,
+    decide: (verdict) => outbox.decide(approval, verdict, undoMs),
+    undo: () => outbox.undo(approval.id),
+  };
 }
 
-function sendDecision(client: SederuntClient, pending: PendingDecision, keepalive: boolean): Promise<Approval> {
-  return client.post('/api/approvals/{id}/decide', {
-    path: { id: pending.approvalId },
-    body: pending.body,
-    idempotencyKey: pending.key,
-    keepalive,
-  });
+/** An outbox that sends what waits when the page or the component goes away. */
+export function useDecisionOutbox(events: {
+  onDecided?: ((approval: Approval) => void) | undefined;
+  onRefused?: ((decision: PendingDecision & { error: Error }) => void) | undefined;
+}): DecisionOutbox {
+  const { client } = useSederunt();
+  const queries = useQueryClient();
+  const latest = useRef(events);
+  latest.current = events;
+  const outbox = useMemo(
+    () =>
+      new DecisionOutbox(client, {
+        onDecided: (decided) => {
+          queries.setQueryData<ApprovalInContext>(approvalQueryKey(decided.id), (before) => ({
+            ...before,
+            ...decided,
+          }));
+          latest.current.onDecided?.(decided);
+        },
+        onRefused: (refused) => {
+          void queries.invalidateQueries({ queryKey: approvalQueryKey(refused.seen.id) });
+          latest.current.onRefused?.(refused);
+        },
+      }),
+    [client, queries],
+  );
+  useEffect(() => {
+    const leave = () => outbox.sendAll(true);
+    window.addEventListener('pagehide', leave);
+    return () => {
+      window.removeEventListener('pagehide', leave);
+      leave();
+    };
+  }, [outbox]);
+  return outbox;
 }
 
 export interface UseApprovalDecisionOptions {
@@ -64,90 +124,8 @@ export interface UseApprovalDecisionOptions {
   onDecided?: ((approval: Approval) => void) | undefined;
 }
 
-/**
- * Decides on what the person saw: the digest goes with the decision. A person who leaves the page within the time to take
- * it back has decided, and the decision is sent.
- */
+/** Decides on one approval. For decisions on several, or that outlive their component, see {@link useDecisionOutbox}. */
 export function useApprovalDecision(approval: Approval, options: UseApprovalDecisionOptions = {}): ApprovalDecision {
-  const { undoMs = UNDO_MS, onDecided } = options;
-  const { client } = useSederunt();
-  const queries = useQueryClient();
-  const [phase, setPhase] = useState<DecisionPhase>('idle');
-  const [verdict, setVerdict] = useState<ApprovalVerdict | null>(null);
-  const [secondsLeft, setSecondsLeft] = useState(0);
-  const [error, setError] = useState<Error | null>(null);
-  const pending = useRef<PendingDecision | null>(null);
-  const timer = useRef<ReturnType<typeof setInterval> | undefined>(undefined);
-  const isMounted = useRef(true);
-  const latestOnDecided = useRef(onDecided);
-  latestOnDecided.current = onDecided;
-
-  const send = useCallback(
-    async (keepalive: boolean) => {
-      clearInterval(timer.current);
-      const decision = pending.current;
-      pending.current = null;
-      if (decision === null) return;
-      if (isMounted.current) setPhase('sending');
-      try {
-        const decided = await sendDecision(client, decision, keepalive);
-        queries.setQueryData(approvalQueryKey(decided.id), decided);
-        latestOnDecided.current?.(decided);
-        if (isMounted.current) setPhase('decided');
-      } catch (refusal) {
-        void queries.invalidateQueries({ queryKey: approvalQueryKey(decision.approvalId) });
-        if (!isMounted.current) return;
-        setError(refusal as Error);
-        setPhase('refused');
-      }
-    },
-    [client, queries],
-  );
-
-  useEffect(() => {
-    isMounted.current = true;
-    const onPageHide = () => void send(true);
-    window.addEventListener('pagehide', onPageHide);
-    return () => {
-      isMounted.current = false;
-      window.removeEventListener('pagehide', onPageHide);
-      void send(true);
-    };
-  }, [send]);
-
-  const decide = useCallback(
-    (made: ApprovalVerdict) => {
-      if (pending.current !== null) return;
-      pending.current = {
-        approvalId: approval.id,
-        body: { ...made, digest: approval.digest },
-        key: newIdempotencyKey(),
-      };
-      setError(null);
-      setVerdict(made);
-      if (undoMs <= 0) {
-        void send(false);
-        return;
-      }
-      const endsAt = Date.now() + undoMs;
-      setSecondsLeft(Math.ceil(undoMs / 1000));
-      setPhase('waiting');
-      timer.current = setInterval(() => {
-        const left = endsAt - Date.now();
-        if (left <= 0) void send(false);
-        else setSecondsLeft(Math.ceil(left / 1000));
-      }, 250);
-    },
-    [approval.id, approval.digest, send, undoMs],
-  );
-
-  const undo = useCallback(() => {
-    if (pending.current === null) return;
-    clearInterval(timer.current);
-    pending.current = null;
-    setVerdict(null);
-    setPhase('idle');
-  }, []);
-
-  return { phase, verdict, secondsLeft, error, decide, undo };
+  const outbox = useDecisionOutbox({ onDecided: options.onDecided });
+  return useOutboxDecision(outbox, approval, options.undoMs);
 }

@@ -1,0 +1,54 @@
+/** A list's cursor: `j` and `k` move it, `Enter` opens the row, and the row under it has the focus. */
+import { useRef, useState } from 'react';
+import { useKeys } from './KeyboardProvider.js';
+
+export interface ListCursor {
+  /** The id of the row under the cursor; undefined in an empty list, and before the first key. */
+  current: string | undefined;
+  moveTo: (id: string) => void;
+  /** Spread over the row's link or button. */
+  rowProps: (id: string) => {
+    'data-current': boolean;
+    ref: (element: HTMLElement | null) => void;
+    onFocus: () => void;
+  };
+}
+
+/** `ids` are the rows in their order on screen. */
+export function useListCursor(ids: readonly string[], onOpen: (id: string) => void): ListCursor {
+  const [chosen, setChosen] = useState<string | undefined>();
+  const elements = useRef(new Map<string, HTMLElement>());
+  const at = chosen === undefined ? -1 : ids.indexOf(chosen);
+  const current = at < 0 ? undefined : chosen;
+
+  const moveTo = (id: string | undefined) => {
+    if (id === undefined) return;
+    setChosen(id);
+    const element = elements.current.get(id);
+    element?.focus({ preventScroll: true });
+    element?.scrollIntoView({ block: 'nearest' });
+  };
+
+  useKeys({
+    next: () => moveTo(ids[Math.min(at + 1, ids.length - 1)]),
+    previous: () => moveTo(ids[Math.max(at - 1, 0)]),
+    open: () => {
+      if (current === undefined) return false;
+      onOpen(current);
+      return true;
+    },
+  });
+
+  return {
+    current,
+    moveTo,
+    rowProps: (id) => ({
+      'data-current': id === current,
+      ref: (element) => {
+        if (element === null) elements.current.delete(id);
+        else elements.current.set(id, element);
+      },
+      onFocus: () => setChosen(id),
+    }),
+  };
+}

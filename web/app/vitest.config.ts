@@ -1,0 +1,18 @@
+import { mergeConfig } from 'vite';
+import { defineConfig } from 'vitest/config';
+import app from './vite.config.js';
+
+export default mergeConfig(
+  app,
+  defineConfig({
+    test: {
+      environment: 'jsdom',
+      environmentOptions: { jsdom: { url: 'http://127.0.0.1:7070/' } },
+      include: ['test/**/*.test.{ts,tsx}'],
+      setupFiles: ['test/setup.ts'],
+      css: false,
+      restoreMocks: true,
+      unstubGlobals: true,
+    },
+  }),
+);

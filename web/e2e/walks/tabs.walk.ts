@@ -1,0 +1,65 @@
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { openSession, rowOf } from '../harness/transcript.js';
+import { within } from '../harness/waiting.js';
+import { walk } from '../harness/walk.js';
+import { externalSession, say } from '../harness/world.js';
+
+const TABS = 8;
+
+/** Tells the page that it is hidden or visible: pages of a browser without a window are always visible. */
+async function setVisible(page: Page, isVisible: boolean): Promise<void> {
+  await page.evaluate(
+    (state) => {
+      Object.defineProperty(document, 'visibilityState', { value: state, configurable: true });
+      Object.defineProperty(document, 'hidden', { value: state === 'hidden', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    },
+    isVisible ? 'visible' : 'hidden',
+  );
+}
+
+/** A call of the page's own; a browser has six connections to a server, and a call that finds none waits. */
+function asks(page: Page): Promise<number> {
+  const call = page.evaluate(async () => (await fetch('/api/sessions?limit=1')).status);
+  return within(`A call of ${page.url()}`, 3_000, call);
+}
+
+walk(
+  'eight tabs show a session live, each still answers, and a hidden one catches up when it is looked at',
+  async (stage) => {
+    const { api, url } = stage.shared;
+    const session = await externalSession(api, 'Looked at by eight');
+    let last = await say(api, session, ['first']);
+    const visitor = await stage.visitor(url);
+    const tabs: Page[] = [];
+    for (let number = 0; number < TABS; number++) {
+      const page = await visitor.open('/sessions');
+      await openSession(page, session);
+      tabs.push(page);
+      if (number === TABS - 1) break;
+      await setVisible(page, false);
+      await page.locator('.sdr-transcript[data-phase="paused"]').waitFor({ timeout: 8_000 });
+    }
+    expect(await Promise.all(tabs.map(asks))).toEqual(tabs.map(() => 200));
+
+    last = await say(
+      api,
+      session,
+      Array.from({ length: 50 }, (_, number) => `line ${number}`),
+    );
+    const [first, newest] = [tabs[0], tabs[TABS - 1]];
+    if (first === undefined || newest === undefined) throw new Error('There are eight tabs.');
+    await rowOf(newest, last).waitFor();
+    await setVisible(first, true);
+    await rowOf(first, last).waitFor();
+
+    // The first tab reads the hints for all; when it closes, another one does.
+    await first.close();
+    const title = 'Told to the tabs that are left';
+    await newest.goto(`${url}/sessions`);
+    await externalSession(api, title);
+    await newest.getByText(title).first().waitFor();
+  },
+  70_000,
+);
