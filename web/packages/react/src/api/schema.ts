@@ -8,7 +8,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the home page */
+        /**
+         * Read the home page
+         * @description The page of the web app. A build without it, and a program that mounts these routes among its own, shows a page that
+         *     says what runs here.
+         */
         get: operations["home"];
         put?: never;
         post?: never;
@@ -218,7 +222,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read an approval */
+        /**
+         * Read an approval
+         * @description With `expand=context`: also what a person needs to decide, as far as the caller may see it.
+         */
         get: operations["get_approval"];
         put?: never;
         post?: never;
@@ -1836,9 +1843,10 @@ export interface paths {
         /**
          * Follow changes of sessions
          * @description Hints that something about a session changed, so that lists and inboxes can be live: `event:
-         *     sessions` with the sessions' ids, status and last sequence; `event: approvals` and `event: counts`
-         *     when those may have changed; `event: reset` when something was missed and lists should be read anew.
-         *     Every hint's `id` is a cursor to resume from.
+         *     sessions` with the sessions' ids, status and last sequence; `event: counts` with the counts of the caller's work
+         *     queue; `event: approvals` with `{pending, added, removed}`, the number of approvals that wait for the caller and the ids
+         *     that came and went; both at the beginning and when they have changed, at most once a second; `event: reset` when
+         *     something was missed and lists should be read anew. The `id` of a hint is a cursor to resume from.
          */
         get: operations["stream_hints"];
         put?: never;
@@ -3043,6 +3051,22 @@ export interface components {
             state: components["schemas"]["ApprovalState"];
             task_id: string | null;
         };
+        /** @description An approval, with its context where that was asked for. */
+        ApprovalAnswer: components["schemas"]["Approval"] & {
+            /** @description Only with `expand=context`. */
+            context?: components["schemas"]["ApprovalContext"];
+        };
+        /** @description What stands around an approval, as far as the caller may see it; the rest is null. */
+        ApprovalContext: {
+            attempt?: components["schemas"]["OutputAttempt"] | null;
+            contract?: components["schemas"]["Output"] | null;
+            /** @description The dimensions by which what is staged is judged, and an edit of it. */
+            criteria: components["schemas"]["Dimension"][];
+            entity?: components["schemas"]["ContextEntity"] | null;
+            session?: components["schemas"]["ContextSession"] | null;
+            task?: components["schemas"]["ContextTask"] | null;
+            tool?: components["schemas"]["CalledTool"] | null;
+        };
         /**
          * @description The kind of thing that waits. `broken` cannot be read, and is never carried out.
          * @enum {string}
@@ -3228,6 +3252,12 @@ export interface components {
             version?: number;
             /** @description Only views that no session has published. */
             views?: components["schemas"]["NewView"][];
+        };
+        /** @description The tool of a call, as it was described when the call was made. */
+        CalledTool: {
+            description?: string | null;
+            input_schema?: components["schemas"]["Json"];
+            name?: string | null;
         };
         /**
          * @description The outcome of feedback: `accepted`, `clarification_required` (the thumb is stored, and `prompt` asks for more) or
@@ -3442,6 +3472,28 @@ export interface components {
         Content: string | {
             [key: string]: unknown;
         }[];
+        ContextEntity: {
+            fields: {
+                [key: string]: unknown;
+            };
+            id: string;
+            title?: string | null;
+            type_slug: string;
+            /** Format: int64 */
+            version: number;
+        };
+        ContextSession: {
+            agent_slug?: string | null;
+            id: string;
+            session_type: components["schemas"]["SessionType"];
+            status: components["schemas"]["Status"];
+            title?: string | null;
+        };
+        ContextTask: {
+            id: string;
+            name: string;
+            slug: string;
+        };
         /** Format: int64 */
         Count: number;
         /** @description A key that was made. */
@@ -4013,13 +4065,18 @@ export interface components {
         };
         /** @description A match of a search. */
         Hit: {
+            /** Format: date-time */
+            last_activity_at: string;
             /**
              * Format: int64
              * @description The event, or null for the title or description.
              */
             sequence: number | null;
             session_id: string;
+            session_type: components["schemas"]["SessionType"];
             snippet: string;
+            status: components["schemas"]["Status"];
+            title: string | null;
         };
         /** @description A page of hits, newest first. */
         Hits: {
@@ -4654,6 +4711,11 @@ export interface components {
             schema?: components["schemas"]["Json"];
             type: components["schemas"]["OutputType"];
         };
+        /** @description Which output of a run waits. After the last one is denied, the run fails. */
+        OutputAttempt: {
+            limit: number;
+            number: number;
+        };
         /** @enum {string} */
         OutputType: "none" | "text" | "object" | "entity" | "entities" | "relation-entity";
         /**
@@ -5058,7 +5120,7 @@ export interface components {
              */
             running: number;
         };
-        /** @description One line of a bucket: an approval with its session, a session, or a task. */
+        /** @description One line of a bucket: an approval with its session and, if it has one, its task; a session; or a task. */
         QueueItem: {
             approval: components["schemas"]["Approval"] | null;
             kind: components["schemas"]["QueueItemKind"];
@@ -5364,6 +5426,7 @@ export interface components {
             /** Format: date-time */
             started_at: string | null;
             status: components["schemas"]["Status"];
+            step: components["schemas"]["SessionStep"] | null;
             stop_requested: boolean;
             task_id: string | null;
             tenant_id: string;
@@ -5424,6 +5487,14 @@ export interface components {
              * @description Counts changes of the row, not of the log.
              */
             version: number;
+        };
+        /** @description The place of a session in the graph of its parent, frozen when the run was started. */
+        SessionStep: {
+            /** @description Keys of the steps that must be done first. What was imported may name steps that do not exist, or go in a circle. */
+            depends_on: string[];
+            key: string;
+            /** @description The step's name, or its key where it has none. */
+            name: string;
         };
         /**
          * @description What a session is for. Never changes.
@@ -6320,6 +6391,8 @@ export interface operations {
                 assigned_to?: string;
                 created_by?: string;
                 entity_id?: string;
+                /** @description Words that must all be found in the name, the id or the slug; the beginning of a word is enough. */
+                q?: string;
                 limit?: number;
                 /** @description A `next_cursor` of this list. */
                 cursor?: string;
@@ -7910,7 +7983,10 @@ export interface operations {
     };
     get_approval: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `context`: also what a person needs to decide. */
+                expand?: "context";
+            };
             header?: {
                 /** @description A name for this request, returned and logged */
                 "X-Request-Id"?: string;
@@ -7933,7 +8009,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Approval"];
+                    "application/json": components["schemas"]["ApprovalAnswer"];
                 };
             };
             /** @description No valid credential: `unauthenticated` */
@@ -9687,6 +9763,8 @@ export interface operations {
         parameters: {
             query?: {
                 type_slug?: string;
+                /** @description Words that must all be found in the title or the id; the beginning of a word is enough. */
+                q?: string;
                 limit?: number;
                 /** @description A `next_cursor` of this list. */
                 cursor?: string;
@@ -14417,6 +14495,11 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
+                /**
+                 * @description Only these, at most 100, separated by commas. The answer leaves out those that the caller may not see. An id with
+                 *     a comma cannot be asked for.
+                 */
+                ids?: string;
                 session_type?: "agent" | "response" | "tool" | "mixed";
                 /**
                  * @description One status, or several separated by commas: sessions in any of them.
@@ -19961,6 +20044,11 @@ export interface operations {
                  * @example sessions,counts
                  */
                 topics?: string;
+                /**
+                 * @description The time zone of the counts; left out, UTC.
+                 * @example Europe/London
+                 */
+                tz?: string;
                 /** @description The `id` of the last hint seen. `Last-Event-ID` wins. */
                 cursor?: string;
             };
@@ -20067,6 +20155,8 @@ export interface operations {
                 assigned_to?: string;
                 created_by?: string;
                 entity_id?: string;
+                /** @description Words that must all be found in the name, the id or the slug; the beginning of a word is enough. */
+                q?: string;
                 limit?: number;
                 /** @description A `next_cursor` of this list. */
                 cursor?: string;
