@@ -1,5 +1,5 @@
 /** The list of sessions by pages, kept fresh by hints. New rows wait while they would move what the person looks at. */
-import { isRefusal, type Session, useHintRefetch, useHints, useSederuntClient } from '@sederunt/react';
+import { type Session, useHintRefetch, useHints, useSederuntClient } from '@sederunt/react';
 import { type InfiniteData, useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { sessionListQueryKey } from '../../data/queryKeys.js';
@@ -37,7 +37,6 @@ export function useSessionList(query: ListQuery, mayMove: () => boolean): Sessio
   const queries = useQueryClient();
   const queryKey = useMemo(() => sessionListQueryKey(query), [query]);
   const changed = useRef<Changed>({ ids: new Set(), all: false });
-  const servesIds = useRef(true);
   const [waiting, setWaiting] = useState<readonly Session[]>([]);
   const latest = useRef({ queryKey, waiting });
   latest.current = { queryKey, waiting };
@@ -64,20 +63,8 @@ export function useSessionList(query: ListQuery, mayMove: () => boolean): Sessio
       return pages === data.pages ? data : { ...data, pages: [...pages] };
     });
 
-  const readByIds = async (ids: readonly string[]) => {
-    if (servesIds.current) {
-      try {
-        return await client.json<SessionPage>('/api/sessions', {
-          query: { ...query, limit: IDS_MAX, ids: ids.join(',') },
-        });
-      } catch (error) {
-        if (!isRefusal(error) || error.status !== 422) throw error;
-        // A server that is older than this page reads no sessions by their ids.
-        servesIds.current = false;
-      }
-    }
-    return client.json<SessionPage>('/api/sessions', { query: { ...query, limit: PAGE_SIZE } });
-  };
+  const readByIds = (ids: readonly string[]) =>
+    client.json<SessionPage>('/api/sessions', { query: { ...query, limit: IDS_MAX, ids: ids.join(',') } });
 
   const takeFresh = (fresh: readonly Session[]) => {
     const data = queries.getQueryData<Pages>(queryKey);

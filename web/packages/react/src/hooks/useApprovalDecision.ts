@@ -4,8 +4,7 @@ import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'reac
 import type { Approval } from '../api/types.js';
 import type { ApprovalInContext } from '../approval/context.js';
 import { type ApprovalVerdict, DecisionOutbox, type PendingDecision } from '../approval/outbox.js';
-import type { SederuntClient } from '../client/client.js';
-import { isRefusal, retryPassing } from '../client/refusal.js';
+import { retryPassing } from '../client/refusal.js';
 import { useSederunt } from '../context.js';
 import { approvalQueryKey } from '../vocabulary/queryKeys.js';
 import { useHintRefetch } from './useHints.js';
@@ -13,17 +12,6 @@ import { useHintRefetch } from './useHints.js';
 export const UNDO_MS = 5_000;
 const STALE_MS = 30_000;
 const TICK_MS = 250;
-
-/** Servers before the one of this version refuse the parameter; without it, the approval comes alone. */
-async function readApproval(client: SederuntClient, id: string, signal: AbortSignal): Promise<ApprovalInContext> {
-  const path = `/api/approvals/${encodeURIComponent(id)}`;
-  try {
-    return await client.json<ApprovalInContext>(path, { query: { expand: 'context' }, signal });
-  } catch (error) {
-    if (!isRefusal(error) || error.field !== 'expand') throw error;
-    return client.get('/api/approvals/{id}', { path: { id }, signal });
-  }
-}
 
 /** With `context`: the session, task, entity, contract and criteria around it, as far as the person may see them. */
 export function useApproval(approvalId: string) {
@@ -36,7 +24,11 @@ export function useApproval(approvalId: string) {
   );
   return useQuery<ApprovalInContext>({
     queryKey,
-    queryFn: ({ signal }) => readApproval(client, approvalId, signal),
+    queryFn: ({ signal }) =>
+      client.json<ApprovalInContext>(`/api/approvals/${encodeURIComponent(approvalId)}`, {
+        query: { expand: 'context' },
+        signal,
+      }),
     staleTime: STALE_MS,
     retry: retryPassing,
   });
