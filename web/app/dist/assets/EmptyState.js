@@ -1,0 +1,1 @@
+import{t as e}from"./jsx-runtime.js";var t=e();function n({children:e,action:n}){return(0,t.jsxs)(`div`,{className:`grid justify-items-start gap-3 px-3 py-6 text-soft`,children:[(0,t.jsx)(`p`,{children:e}),n]})}export{n as t};

@@ -1,0 +1,1 @@
+import{t as e}from"./jsx-runtime.js";import{St as t,u as n}from"./app.js";import{t as r}from"./EmptyState.js";var i=e();function a(){return n(`No such page`),(0,i.jsx)(r,{action:(0,i.jsx)(t,{href:`/`,className:`text-accent underline`,children:`Go to Today`}),children:`No page has this address.`})}export{a as NotFound};

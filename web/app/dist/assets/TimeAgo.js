@@ -1,0 +1,1 @@
+import{t as e}from"./jsx-runtime.js";import{vt as t}from"./app.js";import{n}from"./useListCursor.js";var r=e();function i({at:e,className:i}){let a=n(),o=e==null?new Date(NaN):new Date(e);return Number.isNaN(o.getTime())?null:(0,r.jsx)(`time`,{dateTime:o.toISOString(),title:o.toLocaleString(),className:i,children:t(o.toISOString(),a)})}export{i as t};

@@ -1,0 +1,1 @@
+import{o as e,r as t}from"./jsx-runtime.js";var n=e(t(),1),r=(0,n.createContext)(null);function i(){let e=(0,n.useContext)(r);if(e===null)throw Error(`Put <SederuntProvider> around this component, inside of <QueryClientProvider>.`);return e}function a(){return i().client}export{i as n,a as r,r as t};
