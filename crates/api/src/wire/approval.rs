@@ -354,6 +354,18 @@ pub struct HumanComplete {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"reply": "Yes, before Friday."}))]
 pub struct ElicitationReply {
-    /// It must fit the question's schema, if it has one.
-    pub reply: Raw,
+    /// It must fit the question's schema, if it has one. Left out by `decline` and `cancel`.
+    #[schema(value_type = Raw, required = false)]
+    pub reply: Option<Raw>,
+    /// `accept` unless given. What a called MCP server asks may also be turned down.
+    pub action: Option<ElicitationAction>,
+}
+
+/// What a person does with a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ElicitationAction {
+    Accept,
+    Decline,
+    Cancel,
 }

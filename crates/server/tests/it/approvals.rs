@@ -209,7 +209,12 @@ async fn a_question_is_answered_by_its_assignee(store_kind: StoreKind) {
     let path = format!("/api/sessions/{session}/elicitation-reply");
     bob.post(&path, json!({"reply": 3})).await.refused(404, "not_found");
     ada.post(&decide(&approval), json!({"decision": "approve"})).await.refused(422, "invalid");
-    for wrong in [json!({"reply": "three"}), json!({}), json!({"reply": 3, "x": 1})] {
+    let wrong_action = json!({"action": "approve", "reply": 3});
+    // Nothing is turned down that no called server asks.
+    let (declined, both) = (json!({"action": "decline"}), json!({"action": "cancel", "reply": 3}));
+    for wrong in
+        [json!({"reply": "three"}), json!({}), json!({"reply": 3, "x": 1}), wrong_action, declined, both]
+    {
         ada.post(&path, wrong).await.refused(422, "invalid");
     }
     ada.post(&format!("/api/sessions/{session}/human-complete"), json!({})).await.refused(422, "invalid");

@@ -3,11 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use sederunt_api::wire::approval::{
-    Approval, ApprovalAnswer, ApprovalExpansion, ApprovalList, ApprovalsQuery, Decide, ElicitationReply,
-    ExpandQuery, HumanComplete,
+    Approval, ApprovalAnswer, ApprovalExpansion, ApprovalList, ApprovalsQuery, Decide, ElicitationAction,
+    ElicitationReply, ExpandQuery, HumanComplete,
 };
 use sederunt_api::wire::session::Session;
-use sederunt_core::SessionId;
+use sederunt_core::approval::decide::TurnDown;
+use sederunt_core::{Error, SessionId};
 
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -114,7 +115,8 @@ pub async fn human_complete(
 
 /// Answer a run's question
 ///
-/// The run is queued again and continues with the answer.
+/// The run is queued again and continues with the answer. What a called MCP server asks may be declined or cancelled
+/// instead; the server is told which.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/elicitation-reply", operation_id = "elicitation_reply", tag = "approvals",
     params(("id" = String, Path, description = "The session")), request_body = ElicitationReply,
@@ -126,5 +128,18 @@ pub async fn elicitation_reply(
     PathName(id): PathName<SessionId>,
     input: Input<ElicitationReply>,
 ) -> Result<Json<Session>> {
-    Ok(Json(app.engine.reply(&caller.actor, &id, input.body.reply.0, input.key).await?.into()))
+    let (actor, key) = (&caller.actor, input.key);
+    let ElicitationReply { reply, action } = input.body;
+    let how = match action {
+        None | Some(ElicitationAction::Accept) => {
+            let reply = reply.ok_or_else(|| Error::invalid("reply", "is missing"))?;
+            return Ok(Json(app.engine.reply(actor, &id, reply.0, key).await?.into()));
+        }
+        Some(ElicitationAction::Decline) => TurnDown::Decline,
+        Some(ElicitationAction::Cancel) => TurnDown::Cancel,
+    };
+    if reply.is_some() {
+        return Err(Error::invalid("reply", "belongs to `accept`").into());
+    }
+    Ok(Json(app.engine.turn_down(actor, &id, how, key).await?.into()))
 }

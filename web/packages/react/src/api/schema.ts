@@ -1430,7 +1430,8 @@ export interface paths {
         put?: never;
         /**
          * Answer a run's question
-         * @description The run is queued again and continues with the answer.
+         * @description The run is queued again and continues with the answer. What a called MCP server asks may be declined or cancelled
+         *     instead; the server is told which.
          */
         post: operations["elicitation_reply"];
         delete?: never;
@@ -3655,14 +3656,20 @@ export interface components {
             type: string;
         };
         /**
+         * @description What a person does with a question.
+         * @enum {string}
+         */
+        ElicitationAction: "accept" | "decline" | "cancel";
+        /**
          * @description The answer to a question that a run asked.
          * @example {
          *       "reply": "Yes, before Friday."
          *     }
          */
         ElicitationReply: {
-            /** @description It must fit the question's schema, if it has one. */
-            reply: components["schemas"]["Json"];
+            action?: components["schemas"]["ElicitationAction"] | null;
+            /** @description It must fit the question's schema, if it has one. Left out by `decline` and `cancel`. */
+            reply?: components["schemas"]["Json"];
         };
         /** @description How a sitting ended. */
         EndDone: {
