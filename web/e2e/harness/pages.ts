@@ -1,19 +1,20 @@
 /** The pages of a server with the demo's content, and when one of them is ready. */
 import type { Page } from 'playwright-core';
 import { type Api, listOf, textOf } from './apiClient.js';
+import type { Visitor } from './visitor.js';
 import { until } from './waiting.js';
 
+/** Longer than the time after which a page shows that it loads. */
+const QUIET_MS = 250;
+
 /** Waits until what the page has asked the server for is on the screen. */
-export async function settled(page: Page): Promise<void> {
+export async function settled(visitor: Visitor, page: Page): Promise<void> {
   await page.locator('main').waitFor();
-  await until('the page shows more than skeletons', async () => {
-    const [busy, text] = await Promise.all([
-      page.locator('main [aria-busy="true"]').count(),
-      page.locator('main').innerText(),
-    ]);
-    const panel = page.getByRole('tabpanel');
-    const isPanelEmpty = (await panel.count()) > 0 && (await panel.first().innerText()).trim() === '';
-    return busy === 0 && text.trim() !== '' && !isPanelEmpty;
+  let quietSince = Date.now();
+  await until('the page has shown what it asked for', async () => {
+    const isBusy = (await page.locator('main [aria-busy="true"]').count()) > 0;
+    if (visitor.isWaiting(page) || isBusy) quietSince = Date.now();
+    return Date.now() - quietSince >= QUIET_MS;
   });
 }
 
@@ -30,7 +31,9 @@ export async function demoPaths(api: Api) {
   const threads = listOf(await api.get('/api/threads?limit=1'), 'items');
   const thread = threads[0] === undefined ? '' : `/${encodeURIComponent(textOf(threads[0], 'thread_id'))}`;
   const failed = await first('/api/sessions?status=failed&limit=1');
-  const talked = await first('/api/sessions?status=waiting_human&limit=1').catch(() => failed);
+  const waiting = listOf(await api.get('/api/sessions?status=waiting_human&limit=100'), 'items');
+  const longest = waiting.toSorted((a, b) => Number(b['last_sequence']) - Number(a['last_sequence']))[0];
+  const talked = longest === undefined ? failed : encodeURIComponent(textOf(longest, 'id'));
   return {
     today: '/',
     inbox: '/inbox',

@@ -23,7 +23,7 @@ export async function takeScreenshots(): Promise<void> {
       const visitor = await Visitor.arrive(browser, place.url, { theme, size: SIZE });
       for (const [name, path] of Object.entries({ today, approval, sessions, session, steps, chat })) {
         const page = await visitor.open(path);
-        await settled(page);
+        await settled(visitor, page);
         await page.screenshot({ path: join(SCREENSHOTS, `${name}-${theme}.png`), animations: 'disabled' });
         await page.close();
       }

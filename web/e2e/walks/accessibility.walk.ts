@@ -13,7 +13,7 @@ async function violationsOf(
   const found: string[] = [];
   for (const [name, path] of Object.entries(await demoPaths(stage.demo.api))) {
     const page = await visitor.open(path);
-    await settled(page);
+    await settled(visitor, page);
     found.push(...(await seriousViolations(page)).map((violation) => `${name} (${path}): ${violation}`));
     await page.close();
   }
@@ -41,7 +41,7 @@ describe('axe finds nothing serious or critical', () => {
     walk(`in the palette, the map of the keys and the sign-in page, in the ${theme} theme`, async (stage) => {
       const visitor = await stage.visitor(stage.demo.url, { theme, hasAxe: true });
       const page = await visitor.open('/inbox');
-      await settled(page);
+      await settled(visitor, page);
       await page.keyboard.press('Control+k');
       await page.getByRole('combobox', { name: 'Search, go and do' }).fill('s');
       await page.getByRole('option').first().waitFor();
