@@ -1,6 +1,6 @@
 /** A person's browser: its own cookies and storage, any number of tabs, and a record of what went wrong in them. */
 import { readFileSync } from 'node:fs';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { Browser, BrowserContext, Page, Request } from 'playwright-core';
 import { AXE } from './paths.js';
 
 const STEP_MS = 6_000;
@@ -25,10 +25,16 @@ export class Visitor {
   /** What no page may do: throw, or break its policy. */
   readonly problems: string[] = [];
   readonly #base: string;
+  readonly #asked = new Map<Page, Set<Request>>();
 
   private constructor(context: BrowserContext, base: string) {
     this.context = context;
     this.#base = base;
+  }
+
+  /** Whether the page waits for an answer; streams do not count. */
+  isWaiting(page: Page): boolean {
+    return (this.#asked.get(page)?.size ?? 0) > 0;
   }
 
   static async arrive(browser: Browser, base: string, options: VisitorOptions = {}): Promise<Visitor> {
@@ -54,6 +60,13 @@ export class Visitor {
   /** Opens a tab. */
   async open(path: string): Promise<Page> {
     const page = await this.context.newPage();
+    const waiting = new Set<Request>();
+    this.#asked.set(page, waiting);
+    page.on('request', (request) => {
+      if (!new URL(request.url()).pathname.endsWith('/stream')) waiting.add(request);
+    });
+    page.on('requestfinished', (request) => waiting.delete(request));
+    page.on('requestfailed', (request) => waiting.delete(request));
     await page.goto(new URL(path, this.#base).href, { waitUntil: 'domcontentloaded' });
     return page;
   }

@@ -1,45 +1,8 @@
-import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { type Api, listOf, textOf } from '../harness/apiClient.js';
 import { seriousViolations } from '../harness/axe.js';
+import { demoPaths, settled } from '../harness/pages.js';
 import { PHONE } from '../harness/visitor.js';
-import { until } from '../harness/waiting.js';
 import { type Stage, walk } from '../harness/walk.js';
-
-/** Waits until what the page has asked the server for is on the screen. */
-async function settled(page: Page): Promise<void> {
-  await page.locator('main').waitFor();
-  await until('the page shows more than skeletons', async () => {
-    const [busy, text] = await Promise.all([
-      page.locator('main [aria-busy="true"]').count(),
-      page.locator('main').innerText(),
-    ]);
-    return busy === 0 && text.trim() !== '';
-  });
-}
-
-/** The pages of the demo, by name. */
-async function pathsOf(api: Api): Promise<Record<string, string>> {
-  const first = async (path: string) => textOf(listOf(await api.get(path), 'items')[0] ?? {}, 'id');
-  const [approval, parent, session] = await Promise.all([
-    first('/api/approvals?state=pending&limit=1'),
-    first('/api/sessions?parents_only=true&session_type=task&limit=1').catch(() => first('/api/sessions?limit=1')),
-    first('/api/sessions?status=failed&limit=1'),
-  ]);
-  return {
-    Today: '/',
-    'the inbox': '/inbox',
-    'an approval': `/inbox/${approval}`,
-    'the sessions': '/sessions',
-    'a session': `/sessions/${session}`,
-    'the timeline of a session': `/sessions/${session}?tab=timeline`,
-    'the steps of a session': `/sessions/${parent}?tab=steps`,
-    'the result of a session': `/sessions/${session}?tab=result`,
-    'a raw session': `/sessions/${session}?tab=raw`,
-    'the chat': '/chat',
-    'an address without a page': '/nowhere/at/all',
-  };
-}
 
 async function violationsOf(
   stage: Stage,
@@ -48,9 +11,9 @@ async function violationsOf(
 ): Promise<string[]> {
   const visitor = await stage.visitor(stage.demo.url, { theme, hasAxe: true, ...(size === undefined ? {} : { size }) });
   const found: string[] = [];
-  for (const [name, path] of Object.entries(await pathsOf(stage.demo.api))) {
+  for (const [name, path] of Object.entries(await demoPaths(stage.demo.api))) {
     const page = await visitor.open(path);
-    await settled(page);
+    await settled(visitor, page);
     found.push(...(await seriousViolations(page)).map((violation) => `${name} (${path}): ${violation}`));
     await page.close();
   }
@@ -78,7 +41,7 @@ describe('axe finds nothing serious or critical', () => {
     walk(`in the palette, the map of the keys and the sign-in page, in the ${theme} theme`, async (stage) => {
       const visitor = await stage.visitor(stage.demo.url, { theme, hasAxe: true });
       const page = await visitor.open('/inbox');
-      await settled(page);
+      await settled(visitor, page);
       await page.keyboard.press('Control+k');
       await page.getByRole('combobox', { name: 'Search, go and do' }).fill('s');
       await page.getByRole('option').first().waitFor();

@@ -1,7 +1,7 @@
 /** One session: what is known of it, what can be done with it, and its log in five ways. */
 import { isRefusal, type Session, useSessionEvents } from '@sederunt/react';
 import { Tabs } from 'radix-ui';
-import { lazy, Suspense } from 'react';
+import { lazy, type ReactNode, Suspense } from 'react';
 import { Link, useLocation } from 'wouter';
 import { EmptyState } from '../../components/EmptyState.js';
 import { ErrorState } from '../../components/ErrorState.js';
@@ -57,6 +57,15 @@ interface OpenSessionProps {
   onChange: ChangeParameters;
 }
 
+/** What a tab shows. The panel is there while its code is read, because its tab names it. */
+function Panel({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <Tabs.Content value={name} tabIndex={-1}>
+      <Suspense fallback={<Skeleton />}>{children}</Suspense>
+    </Tabs.Content>
+  );
+}
+
 function OpenSession({ row, parameters, onChange }: OpenSessionProps) {
   const { tab, seq, show } = parameters;
   const actions = useSessionActions(row);
@@ -90,20 +99,18 @@ function OpenSession({ row, parameters, onChange }: OpenSessionProps) {
         <Tabs.Content value="transcript" tabIndex={-1} className="flex min-h-0 flex-1 flex-col outline-none">
           <TranscriptTab row={row} seq={seq} show={show} onChange={onChange} onFork={actions.fork} />
         </Tabs.Content>
-        <Suspense fallback={<Skeleton />}>
-          <Tabs.Content value="timeline" tabIndex={-1}>
-            <TimelineTab row={row} seq={seq} onOpen={(sequence) => onChange({ tab: 'transcript', seq: sequence })} />
-          </Tabs.Content>
-          <Tabs.Content value="steps" tabIndex={-1}>
-            <StepsTab id={row.id} />
-          </Tabs.Content>
-          <Tabs.Content value="result" tabIndex={-1}>
-            <ResultTab row={row} />
-          </Tabs.Content>
-          <Tabs.Content value="raw" tabIndex={-1}>
-            <RawTab row={row} onDownload={() => actions.download('json')} />
-          </Tabs.Content>
-        </Suspense>
+        <Panel name="timeline">
+          <TimelineTab row={row} seq={seq} onOpen={(sequence) => onChange({ tab: 'transcript', seq: sequence })} />
+        </Panel>
+        <Panel name="steps">
+          <StepsTab id={row.id} />
+        </Panel>
+        <Panel name="result">
+          <ResultTab row={row} />
+        </Panel>
+        <Panel name="raw">
+          <RawTab row={row} onDownload={() => actions.download('json')} />
+        </Panel>
       </Tabs.Root>
     </>
   );
