@@ -25,11 +25,16 @@ describe('the graph of steps', () => {
     expect(edges.every((edge) => edge.points.length >= 2)).toBe(true);
   });
 
+  it('has every step after those that it waits for, as a list that is read aloud must', () => {
+    const graph = stepsGraph([child('c', ['b']), child('b', ['a']), child('x', ['x', 'b']), child('a')]);
+    expect(graph.nodes.map((node) => node.key)).toEqual(['a', 'b', 'c', 'x']);
+  });
+
   it('shows a step that others wait for and that the run does not have', () => {
     const graph = stepsGraph([child('a', ['gone'])]);
     expect(graph.nodes.map((node) => [node.key, node.session?.id])).toEqual([
-      ['a', 'run-a'],
       ['gone', undefined],
+      ['a', 'run-a'],
     ]);
   });
 

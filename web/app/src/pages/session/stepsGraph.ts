@@ -47,6 +47,23 @@ export function findCircle(waits: ReadonlyMap<string, readonly string[]>): reado
   return [];
 }
 
+/** Every step after those that it waits for; steps of a circle come last. */
+function inOrder(nodes: readonly StepNode[]): readonly StepNode[] {
+  const left = new Map(nodes.map((node) => [node.key, node.dependsOn.length]));
+  const waiting = new Map<string, StepNode[]>(nodes.map((node) => [node.key, []]));
+  for (const node of nodes) for (const key of node.dependsOn) waiting.get(key)?.push(node);
+  const ordered = nodes.filter((node) => node.dependsOn.length === 0);
+  for (const { key } of ordered) {
+    for (const node of waiting.get(key) ?? []) {
+      const count = (left.get(node.key) ?? 0) - 1;
+      left.set(node.key, count);
+      if (count === 0) ordered.push(node);
+    }
+  }
+  const done = new Set(ordered);
+  return [...ordered, ...nodes.filter((node) => !done.has(node))];
+}
+
 export function stepsGraph(children: readonly ChildSession[]): StepsGraph {
   // A retry of a step has the same key; the newest one is the step now.
   const byKey = new Map<string, StepNode>();
@@ -62,7 +79,7 @@ export function stepsGraph(children: readonly ChildSession[]): StepsGraph {
       if (!byKey.has(key)) byKey.set(key, { key, name: key, session: undefined, dependsOn: [] });
     }
   }
-  const nodes = [...byKey.values()];
+  const nodes = inOrder([...byKey.values()]);
   return {
     nodes,
     edges: nodes.flatMap((node) => node.dependsOn.map((from) => ({ from, to: node.key }))),
