@@ -14,6 +14,9 @@ PG := scripts/with-postgres
 # The check of the served API against its description: a command, or empty for none.
 API_CHECK := $(PG) scripts/schemathesis
 
+# The visits of the web app of the server that the tests have built.
+WALKS := $(PG) npm --prefix web run --silent walks --
+
 # Further arguments: make test ARGS=approval (a filter of tests), make run ARGS=--help, make bench ARGS=--help,
 # make planted ARGS=NAME
 ARGS ?=
@@ -43,10 +46,13 @@ test: lint web-test ## Everything that must pass before a commit: setup, lint an
 	$(OFFLINE) $(PG) cargo nextest run --locked --workspace $(ARGS)
 	$(OFFLINE) $(PG) cargo test --locked --workspace --doc
 	$(API_CHECK)
+	$(WALKS)
 
 # Asks no registry: what the tests install comes from node_modules, which setup has filled.
-web-test: setup ## Check the React package: format, lints, types, tests, and the package as others install it
+web-test: setup ## Check web/: format, lints, types, tests, the package as others install it, and the built app
 	npm_config_offline=true npm --prefix web run --silent check
+	@git diff --quiet -- web/app/dist ':(exclude)*.br' ':(exclude)*.gz' || \
+	    { echo 'web/app/dist is not what its sources build: run make web, and commit it' >&2; exit 1; }
 
 # The binary carries what this builds, so it comes before a build of the binary.
 web: setup ## Build the web app, with the compressed copies and the hash that the binary carries
@@ -54,7 +60,7 @@ web: setup ## Build the web app, with the compressed copies and the hash that th
 
 web-walks: setup ## Visit the web app of the built server in Chromium, on both databases
 	$(OFFLINE) cargo build --locked -p sederunt-cli
-	$(PG) npm --prefix web run --silent walks -- $(ARGS)
+	$(WALKS) $(ARGS)
 
 # The binary as it is shipped: a debug build answers too late for the bars.
 web-bench: setup ## Measure the web app against its bars, and see that planted slow variants break them; ARGS=--short
