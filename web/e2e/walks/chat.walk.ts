@@ -13,7 +13,6 @@ walk('a person talks, ends the sitting, rates it and says why, by keyboard alone
   await page.waitForURL('**/chat');
   const message = page.getByRole('textbox', { name: 'Message' });
   await message.waitFor();
-  await page.keyboard.press('c');
   await until('the field for a message has the focus', () =>
     message.evaluate((field) => field === document.activeElement),
   );

@@ -5,6 +5,7 @@ import { useLocation } from 'wouter';
 import { Sheet } from '../components/Dialog.js';
 import { Skeleton } from '../components/Skeleton.js';
 import { useKey, useKeys } from '../keyboard/KeyboardProvider.js';
+import { NEW_CHAT_ASKED } from '../lib/newChatAsked.js';
 import { storedChoice } from '../lib/storedChoice.js';
 import { useMediaQuery, WIDE } from '../lib/useMediaQuery.js';
 import { PAGES, pageAt } from '../pages.js';
@@ -33,7 +34,7 @@ function useGoToKeys(): void {
   const [path, navigate] = useLocation();
   useKeys(Object.fromEntries(PAGES.map((page) => [`go-${page.name}`, () => navigate(page.path)])));
   // In the chat the page begins the new one itself.
-  useKey('new-chat', () => (pageAt(path)?.name === 'chat' ? false : navigate('/chat')));
+  useKey('new-chat', () => (pageAt(path)?.name === 'chat' ? false : navigate('/chat', { state: NEW_CHAT_ASKED })));
 }
 
 /** Moves the focus to the page when another page is shown, but not when the app starts. */
@@ -43,8 +44,10 @@ function useFocusOfPage(place: string) {
   useEffect(() => {
     if (shown.current === place) return;
     shown.current = place;
-    main.current?.focus({ preventScroll: true });
     main.current?.scrollTo(0, 0);
+    // A page that has put the focus into one of its fields keeps it there.
+    if (main.current?.contains(document.activeElement)) return;
+    main.current?.focus({ preventScroll: true });
   }, [place]);
   return main;
 }

@@ -14,6 +14,7 @@ import { ErrorState } from '../../components/ErrorState.js';
 import { Skeleton } from '../../components/Skeleton.js';
 import { sessionListQueryKey, sessionQueryKey } from '../../data/queryKeys.js';
 import { useKey } from '../../keyboard/KeyboardProvider.js';
+import { isNewChatAsked } from '../../lib/newChatAsked.js';
 import { useMediaQuery, WIDE } from '../../lib/useMediaQuery.js';
 import { usePageActions } from '../../palette/pageActions.js';
 import { usePageTitle } from '../../shell/pageFrame.js';
@@ -203,7 +204,7 @@ export function Page() {
   const drafts = useMemo(() => draftsOf(scope), [scope]);
   const mail = useOutbox(drafts);
   /** How often the person asked for a new chat: each time the composer takes the focus. */
-  const [asked, setAsked] = useState(0);
+  const [asked, setAsked] = useState(() => (isNewChatAsked(window.history.state) ? 1 : 0));
   const [begun, setBegun] = useState<string | null>(null);
   const shown = threadOfPath(path);
 
