@@ -137,6 +137,7 @@ fn within_bounds(outcome: Outcome) -> Outcome {
 mod tests {
     use futures_util::future::BoxFuture;
     use sederunt_core::ids::{SessionId, TenantId};
+    use sederunt_core::json::Json;
 
     use super::*;
 

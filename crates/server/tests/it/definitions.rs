@@ -299,7 +299,7 @@ async fn tasks_and_entities_are_found_by_their_words(store_kind: StoreKind) {
     owner.post("/api/entities", entity).await.expect(201);
     let found = async |who: &crate::server::Caller<'_>, path: &str| {
         let page = who.get(path).await.expect(200).body;
-        page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).count()
+        page["items"].as_array().unwrap().len()
     };
     for (path, count) in [
         ("/api/tasks?q=recon", 1),
