@@ -21,6 +21,7 @@ on_both_stores!(
     a_sealed_call_reaches_the_next_claim_on_another_node_and_nobody_else,
     a_held_question_is_answered_once_and_the_run_keeps_its_claim,
     a_held_question_ends_with_its_time_or_with_the_move_of_its_session,
+    nobody_answers_the_question_of_a_worker_whose_lease_is_over,
 );
 
 const STATE: &str = "the-state-of-the-server";
@@ -162,4 +163,20 @@ async fn a_held_question_ends_with_its_time_or_with_the_move_of_its_session(worl
     let (answer, ()) = held(&world.engine, &worker, &claimed, Duration::from_secs(60), failing).await;
     assert_eq!(answer.unwrap(), HeldAnswer::Unanswered);
     assert_eq!(states(world, &id).await, [ApprovalState::Cancelled, ApprovalState::Expired]);
+}
+
+async fn nobody_answers_the_question_of_a_worker_whose_lease_is_over(world: &World) {
+    let (owner, worker) = (world.owner(), world.worker("w"));
+    let claimed = world.claimed("s", &worker).await;
+    let id = claimed.session.id.clone();
+    // The worker dies while it asks; the time of its question is longer than its lease.
+    tokio::select! {
+        _ = held(&world.engine, &worker, &claimed, Duration::from_secs(86_400), async {}) => panic!("answered"),
+        () = asked(world) => {}
+    }
+    world.clock.advance(Duration::from_secs(3_600));
+    assert_eq!(code(world.engine.reply(&owner, &id, reply(), None).await), "invalid_transition");
+    world.engine.sweep().await.unwrap();
+    assert_eq!(world.session("s").await.head.status, Status::Pending);
+    assert_eq!(states(world, &id).await, [ApprovalState::Cancelled]);
 }
