@@ -106,7 +106,8 @@ impl Server {
     async fn line(&self, can_ask: bool) -> Result<Arc<Line>, Error> {
         let mut line = self.line.lock().await;
         let is_fit = |line: &&Arc<Line>| {
-            !(line.is_closed() || line.is_transport_closed() || can_ask && line.service().calls.has_stray())
+            let is_dead = line.is_closed() || line.is_transport_closed();
+            !is_dead && !(can_ask && line.service().calls.has_stray())
         };
         if let Some(open) = line.as_ref().filter(is_fit) {
             return Ok(Arc::clone(open));
