@@ -107,7 +107,8 @@ impl Server {
         let mut line = self.line.lock().await;
         let is_fit = |line: &&Arc<Line>| {
             let is_dead = line.is_closed() || line.is_transport_closed();
-            !is_dead && !(can_ask && line.service().calls.has_stray())
+            let is_doubtful = can_ask && line.service().calls.has_stray();
+            !is_dead && !is_doubtful
         };
         if let Some(open) = line.as_ref().filter(is_fit) {
             return Ok(Arc::clone(open));
