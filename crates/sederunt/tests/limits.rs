@@ -36,6 +36,9 @@ const TUNING: &[(&str, &str)] = &[
     ("LESSONS_LOOK_AGAIN", "the period of a look"),
     ("AGENTS_KEPT", "the age of a copy"),
     ("REFERENCED_GRAIN", "the period of a write"),
+    ("FIGURES_INTERVAL", "the period of a look; the tests set shorter ones"),
+    ("FIGURES_REFRESHED", "the period of a look; the tests set shorter ones"),
+    ("FIGURE_READS_MAX", "reads of the server's own work at a time"),
     // How much the server's own work takes at a time.
     ("CONVERSATION_SWEEP_ROWS_MAX", "rows of a sweep, which is followed by another"),
     ("FORGET_SESSIONS_MAX", "sessions of a commit, which is followed by another"),

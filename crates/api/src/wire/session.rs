@@ -540,3 +540,24 @@ impl From<ExportFormat> for CoreFormat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::read;
+
+    #[test]
+    fn so_many_sessions_are_asked_for_by_their_ids() {
+        let ask = |ids: &str| {
+            let query = read::<SessionsQuery>(Some(&format!("ids={ids}")))?;
+            SessionQuery::try_from(query).map(|query| query.ids.len())
+        };
+        let ids = |count: usize| (0..count).map(|nth| format!("s{nth}")).collect::<Vec<_>>().join(",");
+        assert_eq!(ask(&ids(SESSION_IDS_MAX)).unwrap(), SESSION_IDS_MAX);
+        assert!(ask(&ids(SESSION_IDS_MAX + 1)).unwrap_err().to_string().contains("ids"));
+        let long = |chars: usize| "x".repeat(chars - 2) + ",y";
+        let longest = ask(&long(SESSION_IDS_CHARS_MAX)).unwrap_err().to_string();
+        let too_long = ask(&long(SESSION_IDS_CHARS_MAX + 1)).unwrap_err().to_string();
+        assert_ne!(longest, too_long, "the one is too long as an id, the other as a list");
+    }
+}
