@@ -48,11 +48,13 @@ pub fn beside_a_session(bench: &Bench) -> Result<Vec<Row>> {
         load::drive(&node.target, shape, move |_, request| target.get(&path, request))?.sample(1)
     };
     let rounds = if bench.quick { 1 } else { ROUNDS };
-    let [block, session] = interleave(
+    let [block, session, events] = interleave(
         rounds,
-        [&mut || drive(format!("/api/activity-block?limit={SHOWN}")), &mut || {
-            drive(format!("/api/sessions/{bridge}"))
-        }],
+        [
+            &mut || drive(format!("/api/activity-block?limit={SHOWN}")),
+            &mut || drive(format!("/api/sessions/{bridge}")),
+            &mut || drive(format!("/api/sessions/{bridge}/events?order=desc&limit={SHOWN}")),
+        ],
     )?;
     Ok(vec![
         Row::at_most_times(
@@ -61,6 +63,13 @@ pub fn beside_a_session(bench: &Bench) -> Result<Vec<Row>> {
             session.p50_ms,
             "ms",
             4.0,
+        ),
+        Row::beside(
+            format!("recent activity / GET of the same {SHOWN} events alone, calls a second"),
+            block.per_s,
+            events.per_s,
+            "calls",
+            "the events are one of its three reads",
         ),
         Row::at_most_times(
             format!("recent activity in a bridge of {long} events / one of {SHOWN}"),
