@@ -5,6 +5,8 @@ import { until } from '../harness/waiting.js';
 import { walk } from '../harness/walk.js';
 import { externalSession, runningRun, say } from '../harness/world.js';
 
+/** Two events come at a time: about two hundred a second. */
+const ARRIVAL_PAUSE_MS = 10;
 const PIXELS_MAX = 1;
 
 walk(
@@ -25,7 +27,10 @@ walk(
 
     let isOpen = true;
     const arriving = (async () => {
-      while (isOpen) await say(api, session, ['one more', 'and another one']);
+      while (isOpen) {
+        await say(api, session, ['one more', 'and another one']);
+        await new Promise((done) => setTimeout(done, ARRIVAL_PAUSE_MS));
+      }
     })();
     const drifts: number[] = [];
     try {
