@@ -81,8 +81,14 @@ export function heightOf(page: Page): Promise<number> {
 
 /** Scrolls there, and waits until the rows stand still. */
 export async function scrollTo(page: Page, top: number): Promise<void> {
-  await page.locator(SCROLLER).evaluate((scroller, to) => {
-    scroller.scrollTop = to;
+  // A script may set the place between two frames, while the transcript goes on following its end; a person's scrolling is told
+  // to the page before each frame.
+  await page.locator(SCROLLER).evaluate(async (scroller, to) => {
+    const isAtEnd = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
+    do {
+      scroller.scrollTop = to;
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    } while (isAtEnd());
   }, top);
   let before = '';
   await until('the rows stand still', async () => {
