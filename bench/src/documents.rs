@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use sederunt_core::access::Role;
 use sederunt_core::document::patch::read_stored_ops;
 use sederunt_core::document::{DocumentContent, DocumentKey};
-use sederunt_core::engine::{Append, DraftEvent, Engine, PatchRequest};
+use sederunt_core::engine::{Append, DraftEvent, Engine, NewKey, PatchRequest};
 use sederunt_core::ids::SessionId;
 use sederunt_core::json::Json;
 use serde::Deserialize;
@@ -298,6 +299,7 @@ struct FollowedPatch {
 }
 
 const READERS_EACH: usize = 20;
+const READERS_OF_A_KEY: usize = 200;
 const PATCHES_PER_S: u64 = 1_000;
 
 /// Twenty readers on each of fifty documents, while a thousand patches a second are written: the last patch is with the
@@ -306,9 +308,20 @@ pub fn followed(bench: &Bench) -> Result<Vec<Row>> {
     limits::raise_open_files(4 * (READERS_EACH * DOCUMENTS) as u64)?;
     let subject = Subject::on_disk(bench)?;
     open_documents(&subject, DOCUMENTS)?;
+    // A key has so many streams, and there are more readers.
+    let keys = subject.with_engine(async |engine| {
+        let mut keys = Vec::new();
+        for _ in 0..READERS_EACH * DOCUMENTS / READERS_OF_A_KEY {
+            let wish = NewKey { role: Some(Role::Owner), user: Some("bench".into()), ..NewKey::default() };
+            let made = engine.create_key(&subject::owner(), wish, None).await?;
+            keys.push(made.secret.context("a key without a secret")?);
+        }
+        Ok(keys)
+    })?;
     let node = subject.serve()?;
+    let readers: Vec<Target> = keys.iter().map(|key| Target::new(node.listening.addr, Some(key))).collect();
     let seconds = if bench.quick { 2 } else { 8 };
-    let (late, differing) = single_threaded()?.block_on(follow(&node.target, seconds))?;
+    let (late, differing) = single_threaded()?.block_on(follow(&node.target, &readers, seconds))?;
     Ok(vec![
         Row::at_most(
             format!(
@@ -324,7 +337,7 @@ pub fn followed(bench: &Bench) -> Result<Vec<Row>> {
     ])
 }
 
-async fn follow(target: &Target, seconds: u64) -> Result<(Duration, u64)> {
+async fn follow(target: &Target, by: &[Target], seconds: u64) -> Result<(Duration, u64)> {
     let mut asking = target.connect().await?;
     let mut bases = Vec::new();
     for nth in 0..DOCUMENTS {
@@ -334,7 +347,7 @@ async fn follow(target: &Target, seconds: u64) -> Result<(Duration, u64)> {
     for nth in 0..DOCUMENTS * READERS_EACH {
         let (session, base) = (subject::name(nth % DOCUMENTS), bases[nth % DOCUMENTS]);
         let path = format!("/api/sessions/{session}/stream?after={base}");
-        let mut stream = Subscriber::open(target, &path, base).await?;
+        let mut stream = Subscriber::open(&by[nth / READERS_OF_A_KEY], &path, base).await?;
         stream.keep_events();
         streams.push(stream);
     }
