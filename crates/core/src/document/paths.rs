@@ -166,6 +166,6 @@ mod tests {
             );
         }
         let read = paths(&test("/object/a", 1));
-        assert!(read.written.is_empty(), "a patch that only reads is in nobody's way");
+        assert!(read.written.is_empty(), "a patch that only reads collides with none");
     }
 }

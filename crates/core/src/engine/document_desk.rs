@@ -241,7 +241,7 @@ impl Engine {
             let mut error = Some(error);
             let is_alone = group.len() == 1;
             for one in group {
-                // One caller's refusal is nobody else's: each is tried alone.
+                // One caller's refusal must not refuse the others: each is tried alone.
                 let outcome = match error.take().filter(|_| is_alone) {
                     Some(error) => Err(error),
                     None => match self.try_group(name, &mut held, std::slice::from_ref(&one)).await {
@@ -285,7 +285,7 @@ impl Engine {
                 .map(|(one, _)| one)
                 .collect();
             if accepted.len() < group.len() && !is_fresh {
-                // Nobody is refused by a copy that may be old.
+                // A patch is refused only by a copy that is known to be the newest.
                 document.state.take_back(verdicts.into_iter().flatten());
                 is_fresh = true;
                 continue;

@@ -242,7 +242,7 @@ impl Engine {
         approvals: bool,
         zone: Option<&str>,
     ) -> Result<FigureFeed> {
-        // Refuses a zone that does not exist while there is somebody to tell.
+        // Refuses a zone that does not exist now, while the caller can still be answered.
         midnight(crate::Timestamp::default(), zone)?;
         let runtime = Handle::try_current().map_err(Error::internal)?;
         let tenant = &actor.tenant;
