@@ -13,7 +13,7 @@ import { SederuntServer, type ServerOptions } from './sederuntServer.js';
 import { Visitor, type VisitorOptions } from './visitor.js';
 import { within } from './waiting.js';
 
-const WALK_MS = 20_000;
+const WALK_MS = 45_000;
 const CLOSE_MS = 10_000;
 const SCREEN_TEXT_MAX = 3_000;
 

@@ -24,17 +24,17 @@ describe('axe finds nothing serious or critical', () => {
   walk(
     'on the pages in the light theme',
     async (stage) => expect(await violationsOf(stage, 'light')).toEqual([]),
-    40_000,
+    90_000,
   );
   walk(
     'on the pages in the dark theme',
     async (stage) => expect(await violationsOf(stage, 'dark')).toEqual([]),
-    40_000,
+    90_000,
   );
   walk(
     'on the pages on a telephone',
     async (stage) => expect(await violationsOf(stage, 'light', PHONE)).toEqual([]),
-    40_000,
+    90_000,
   );
 
   for (const theme of ['light', 'dark'] as const) {
