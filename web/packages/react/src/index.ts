@@ -25,7 +25,7 @@ export {
   type SederuntClientOptions,
 } from './client/client.js';
 export { newIdempotencyKey } from './client/idempotency.js';
-export { isPassing, isRefusal, retryPassing, SederuntRefusal } from './client/refusal.js';
+export { isPassing, isRefusal, passingRetryDelay, retryPassing, SederuntRefusal } from './client/refusal.js';
 export { ActivityRecorderMount } from './components/ActivityRecorderMount.js';
 export { ApprovalDetail, type ApprovalDetailProps, type ApprovalHandle } from './components/ApprovalDetail.js';
 export { QuickMarkerDialog, type QuickMarkerDialogProps } from './components/QuickMarkerDialog.js';
@@ -71,6 +71,7 @@ export { useWorkQueueCounts, type WorkQueueCountsResult } from './hooks/useWorkQ
 export { SederuntProvider, type SederuntProviderProps } from './provider.js';
 export type { StreamPhase } from './stream/follow.js';
 export type { Hint, SessionHint } from './stream/hintFeed.js';
+export { firstSentence } from './vocabulary/announcement.js';
 export { contentText, metadataText } from './vocabulary/content.js';
 export { type EntityRef, extractEntityRefFromPath } from './vocabulary/entityPath.js';
 export {

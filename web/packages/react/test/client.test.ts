@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { createSederuntClient } from '../src/client/client.js';
 import { newIdempotencyKey } from '../src/client/idempotency.js';
-import { isPassing, retryPassing, SederuntRefusal } from '../src/client/refusal.js';
+import { isPassing, passingRetryDelay, retryPassing, SederuntRefusal } from '../src/client/refusal.js';
 import { answer, fakeFetch, refusal } from './server.js';
 
 function setUp(options: Parameters<typeof createSederuntClient>[0] = {}) {
@@ -115,6 +115,14 @@ describe('the client', () => {
       false,
       false,
     ]);
+  });
+
+  it('waits as long as the server asks before it tries again, and leaves long waits to people', () => {
+    const busy = (retryAfterMs?: number) => new SederuntRefusal({ status: 429, code: 'x', message: 'x', retryAfterMs });
+    expect([0, 1, 2, 9].map((failures) => passingRetryDelay(failures, busy()))).toEqual([1_000, 2_000, 4_000, 8_000]);
+    expect(passingRetryDelay(0, busy(7_000))).toBe(7_000);
+    expect(passingRetryDelay(2, busy(1_000))).toBe(4_000);
+    expect([retryPassing(0, busy(10_000)), retryPassing(0, busy(11_000))]).toEqual([true, false]);
   });
 
   it('makes keys that differ', () => {

@@ -165,6 +165,15 @@ describe('SessionTranscript', () => {
     expect(status.textContent).toBe('agent: Rain until five.');
   });
 
+  it('says a message that comes together with what follows it, by its first sentence alone', async () => {
+    const { log } = await transcript(3);
+    log.append({ type: 'agent.message', content: 'Sun after 5.30 p.m. tomorrow! Then wind, and much of it.' });
+    log.append({ type: 'session.status_change', metadata: { from: 'running', to: 'completed' } });
+    log.append({ type: 'session.completed' });
+    await pass(200);
+    expect(screen.getByRole('status').textContent).toMatch(/^agent: Sun after 5\.30 p\.m\.( tomorrow!)?$/);
+  });
+
   it('counts what came while the reader was elsewhere', async () => {
     const { container, log } = await transcript(150);
     await scrollTo(container, 2_000);

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { firstSentence } from '../src/vocabulary/announcement.js';
 import { contentText, isSessionEvent } from '../src/vocabulary/content.js';
 import { extractEntityRefFromPath } from '../src/vocabulary/entityPath.js';
 import {
@@ -172,6 +173,28 @@ describe('content of any shape', () => {
     [[], false],
   ])('takes %j as an event: %s', (value, is) => {
     expect(isSessionEvent(value)).toBe(is);
+  });
+});
+
+describe('the sentence that is read out', () => {
+  it.each([
+    ['', ''],
+    ['Rain.', 'Rain.'],
+    ['Rain until\nfive. Then sun.', 'Rain until five.'],
+    ['1. Order the desks. 2. Then the chairs.', '1. Order the desks.'],
+    ['It costs 3.50 now! Hurry.', 'It costs 3.50 now!'],
+    ['机を注文した。次は椅子。', '机を注文した。'],
+    ['no end', 'no end'],
+    [`${'word '.repeat(60)}`, `${'word '.repeat(39)}word…`],
+    [`${'a'.repeat(198)}🎉${'b'.repeat(9)}`, `${'a'.repeat(198)}…`],
+  ])('of %j is %j', (text, sentence) => {
+    expect(firstSentence(text)).toBe(sentence);
+  });
+
+  it('of a megabyte on one line costs no time', () => {
+    const begun = performance.now();
+    expect(firstSentence('x'.repeat(1_000_000))).toHaveLength(200);
+    expect(performance.now() - begun).toBeLessThan(20);
   });
 });
 

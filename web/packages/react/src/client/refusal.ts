@@ -46,9 +46,23 @@ export function isPassing(error: unknown): boolean {
   return isRefusal(error) && (error.status === 0 || error.status === 429 || error.status >= 500);
 }
 
-/** For `retry` of a query: three tries, and only where a repetition can help. */
+/** Where the server asks for a longer wait than this, a person is told so instead. */
+const WAIT_MS_MAX = 10_000;
+const RETRY_MS_FIRST = 1_000;
+const RETRY_MS_MAX = 8_000;
+
+function askedWaitMs(error: unknown): number {
+  return isRefusal(error) ? (error.retryAfterMs ?? 0) : 0;
+}
+
+/** For `retry` of a query: three tries, and only where a repetition can help soon. */
 export function retryPassing(failures: number, error: unknown): boolean {
-  return failures < 3 && isPassing(error);
+  return failures < 3 && isPassing(error) && askedWaitMs(error) <= WAIT_MS_MAX;
+}
+
+/** For `retryDelay` of a query: longer each time, and never shorter than the server asks. */
+export function passingRetryDelay(failures: number, error: unknown): number {
+  return Math.max(askedWaitMs(error), Math.min(RETRY_MS_FIRST * 2 ** failures, RETRY_MS_MAX));
 }
 
 export function unreachable(cause: unknown): SederuntRefusal {

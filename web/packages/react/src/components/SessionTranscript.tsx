@@ -21,6 +21,7 @@ import { isRefusal } from '../client/refusal.js';
 import { useSessionEvents } from '../hooks/useSessionEvents.js';
 import { useSessionRealtime } from '../hooks/useSessionRealtime.js';
 import type { StreamPhase } from '../stream/follow.js';
+import { firstSentence } from '../vocabulary/announcement.js';
 import { contentText } from '../vocabulary/content.js';
 import { classNames } from './classNames.js';
 import { type RenderMarkdown, TranscriptRowView } from './TranscriptRowView.js';
@@ -64,7 +65,7 @@ export interface SessionTranscriptProps {
 
 /** Nearer to the end than this, the reader follows it. */
 const FOLLOW_PX = 80;
-const ANNOUNCED_CHARS_MAX = 200;
+const MESSAGE_TYPES: readonly string[] = ['agent.message', 'user.message'];
 
 const PHASE_WORDS: Record<StreamPhase, string> = {
   connecting: 'Connecting…',
@@ -120,12 +121,15 @@ function useAnnouncement(events: readonly SessionEvent[], isReady: boolean): str
   const last = events.at(-1);
   useEffect(() => {
     if (last === undefined) return;
-    const isNew = heardUpTo.current !== undefined && isReady && last.sequence > heardUpTo.current;
+    const heard = heardUpTo.current;
     heardUpTo.current = last.sequence;
-    if (!isNew || (last.type !== 'agent.message' && last.type !== 'user.message')) return;
-    const speaker = last.type === 'agent.message' ? 'agent' : (last.author ?? 'user');
-    setSaid(`${speaker}: ${contentText(last.content).slice(0, ANNOUNCED_CHARS_MAX)}`);
-  }, [last, isReady]);
+    if (heard === undefined || !isReady || last.sequence <= heard) return;
+    // A message often comes together with the change of status after it.
+    const message = events.findLast(({ sequence, type }) => sequence <= heard || MESSAGE_TYPES.includes(type));
+    if (message === undefined || message.sequence <= heard) return;
+    const speaker = message.type === 'agent.message' ? 'agent' : (message.author ?? 'user');
+    setSaid(`${speaker}: ${firstSentence(contentText(message.content))}`);
+  }, [events, last, isReady]);
   return said;
 }
 

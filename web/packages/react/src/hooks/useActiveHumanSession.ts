@@ -4,7 +4,7 @@ import { useCallback } from 'react';
 import type { ActiveWork, Session, Task } from '../api/types.js';
 import type { SederuntClient } from '../client/client.js';
 import { newIdempotencyKey } from '../client/idempotency.js';
-import { isRefusal, retryPassing, SederuntRefusal } from '../client/refusal.js';
+import { isRefusal, passingRetryDelay, retryPassing, SederuntRefusal } from '../client/refusal.js';
 import { useSederunt } from '../context.js';
 import { activeHumanSessionQueryKey } from '../vocabulary/queryKeys.js';
 import { useHintRefetch } from './useHints.js';
@@ -94,6 +94,7 @@ export function useActiveHumanSession(): ActiveHumanSession {
     },
     staleTime: STALE_MS,
     retry: retryPassing,
+    retryDelay: passingRetryDelay,
   });
   // A session that the server has not confirmed has no id yet.
   const sessionId = query.data?.session?.id || undefined;

@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type { Task } from '../api/types.js';
 import { newIdempotencyKey } from '../client/idempotency.js';
-import { retryPassing } from '../client/refusal.js';
+import { passingRetryDelay, retryPassing } from '../client/refusal.js';
 import { useSederunt } from '../context.js';
 import { activeTasksQueryKey } from '../vocabulary/queryKeys.js';
 
@@ -31,6 +31,7 @@ export function useActiveTasks(options: { assignedTo?: string | undefined; enabl
     staleTime: STALE_MS,
     enabled,
     retry: retryPassing,
+    retryDelay: passingRetryDelay,
   });
   return { tasks: query.data ?? NO_TASKS, isLoading: query.isLoading, error: query.error };
 }

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'reac
 import type { Approval } from '../api/types.js';
 import type { ApprovalInContext } from '../approval/context.js';
 import { type ApprovalVerdict, DecisionOutbox, type PendingDecision } from '../approval/outbox.js';
-import { retryPassing } from '../client/refusal.js';
+import { passingRetryDelay, retryPassing } from '../client/refusal.js';
 import { useSederunt } from '../context.js';
 import { approvalQueryKey } from '../vocabulary/queryKeys.js';
 import { useHintRefetch } from './useHints.js';
@@ -31,6 +31,7 @@ export function useApproval(approvalId: string) {
       }),
     staleTime: STALE_MS,
     retry: retryPassing,
+    retryDelay: passingRetryDelay,
   });
 }
 

@@ -1,7 +1,7 @@
 /** The sessions about an entity, newest first. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import type { EntitySession } from '../api/types.js';
-import { isRefusal, retryPassing } from '../client/refusal.js';
+import { isRefusal, passingRetryDelay, retryPassing } from '../client/refusal.js';
 import { useSederunt } from '../context.js';
 import type { SessionHint } from '../stream/hintFeed.js';
 import { type EntitySessionsKeyOptions, entitySessionsQueryKey } from '../vocabulary/queryKeys.js';
@@ -60,6 +60,7 @@ export function useEntitySessions(entityId: string, options: UseEntitySessionsOp
     staleTime,
     enabled,
     retry: retryPassing,
+    retryDelay: passingRetryDelay,
   });
 
   useHints((hint) => {

@@ -3,7 +3,7 @@ import { type QueryClient, useQuery, useQueryClient } from '@tanstack/react-quer
 import { useCallback, useMemo, useRef, useState } from 'react';
 import type { SessionEvent } from '../api/types.js';
 import type { SederuntClient } from '../client/client.js';
-import { retryPassing } from '../client/refusal.js';
+import { passingRetryDelay, retryPassing } from '../client/refusal.js';
 import { useSederunt } from '../context.js';
 import { appendRead, type EarlierPage, type EventLog, prependPage } from '../stream/eventLog.js';
 import { isSessionEvent } from '../vocabulary/content.js';
@@ -133,6 +133,7 @@ export function useSessionEvents(sessionId: string, options: UseSessionEventsOpt
     staleTime,
     enabled,
     retry: retryPassing,
+    retryDelay: passingRetryDelay,
     refetchOnWindowFocus: false,
     // Comparing ten thousand events with themselves would take longer than showing them.
     structuralSharing: false,

@@ -1,7 +1,7 @@
 /** How much needs me, runs, waits to be handed over, failed, and was done today. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import type { WorkQueueCounts } from '../api/types.js';
-import { retryPassing } from '../client/refusal.js';
+import { passingRetryDelay, retryPassing } from '../client/refusal.js';
 import { useSederunt } from '../context.js';
 import { workQueueCountsQueryKey } from '../vocabulary/queryKeys.js';
 import { useHintRefetch } from './useHints.js';
@@ -31,6 +31,7 @@ export function useWorkQueueCounts(options: { timeZone?: string | undefined } = 
     queryFn: ({ signal }) => client.get('/api/today/work-queue-counts', { query: { tz: timeZone }, signal }),
     staleTime: STALE_MS,
     retry: retryPassing,
+    retryDelay: passingRetryDelay,
   });
   useHintRefetch(
     (hint) => hint.topic === 'counts',
