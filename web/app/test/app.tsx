@@ -25,9 +25,10 @@ export function refused(status: number, code: string, headers: Record<string, st
   return answer({ error: { code, message: `refused: ${code}`, request_id: 'req-1' } }, status, headers);
 }
 
-/** A `fetch` that answers by method and path; routes that a test does not name are 404, and streams stay silent. */
+/** A `fetch` that answers by method and path; routes that a test does not name are 404, and streams stay silent but for `hint`. */
 export function fakeServer() {
   const calls: SeenCall[] = [];
+  const hintStreams: ReadableStreamDefaultController<Uint8Array>[] = [];
   const routes = new Map<string, (call: SeenCall) => Response>();
   const fetch = (input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> => {
     const { pathname } = new URL(String(input), location.origin);
@@ -37,7 +38,10 @@ export function fakeServer() {
       body: typeof init.body === 'string' ? JSON.parse(init.body) : undefined,
     };
     calls.push(call);
-    if (pathname === '/api/stream') return new Promise(() => undefined);
+    if (pathname === '/api/stream') {
+      const body = new ReadableStream<Uint8Array>({ start: (controller) => void hintStreams.push(controller) });
+      return Promise.resolve(new Response(body, { headers: { 'content-type': 'text/event-stream' } }));
+    }
     return Promise.resolve().then(() => routes.get(call.name)?.(call) ?? refused(404, 'not_found'));
   };
   vi.stubGlobal('fetch', fetch);
@@ -45,6 +49,12 @@ export function fakeServer() {
     calls,
     on: (name: string, route: (call: SeenCall) => Response) => routes.set(name, route),
     sent: (name: string) => calls.filter((call) => call.name === name),
+    /** Tells the page that something has changed. */
+    hint: (event: string, data: object) => {
+      const bytes = new TextEncoder().encode(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+      for (const stream of hintStreams) stream.enqueue(bytes);
+    },
+    hintStreams,
   };
 }
 

@@ -1,11 +1,13 @@
 import type { SessionEvent } from '@sederunt/react';
 import { fireEvent, screen, waitFor, within } from '@testing-library/react';
 import { userEvent } from '@testing-library/user-event';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { SignInProvider } from '../src/auth/SignInProvider.js';
+import { DecisionsProvider } from '../src/decisions/DecisionsProvider.js';
 import { Page } from '../src/pages/chat/index.js';
 import { PageFrameProvider, usePageFrame } from '../src/shell/pageFrame.js';
 import { ANN, answer, fakeServer, refused, type SeenCall, show } from './app.js';
+import { approval } from './deciding.js';
 
 const NOBODY = { ...ANN, user: null, auth: 'local' };
 const ENDED = {
@@ -110,9 +112,11 @@ function open(path: string) {
   history.replaceState(null, '', path);
   return show(
     <SignInProvider>
-      <PageFrameProvider>
-        <Frame />
-      </PageFrameProvider>
+      <DecisionsProvider>
+        <PageFrameProvider>
+          <Frame />
+        </PageFrameProvider>
+      </DecisionsProvider>
     </SignInProvider>,
   );
 }
@@ -343,6 +347,62 @@ describe('while a reply is written', () => {
   });
 });
 
+describe('a call that waits for permission', () => {
+  const waits = () => [
+    event('session.status_change', { metadata: { from: 'running', to: 'awaiting_tool' } }),
+    event('session.waiting_approval', { metadata: { approval_id: 'p', kind: 'tool' } }),
+  ];
+
+  function asking(can: readonly string[], more: object = {}) {
+    const server = chatServer({ me: { ...ANN, can }, row: { status: 'awaiting_tool' } });
+    server.append(says('send it'));
+    server.on('GET /api/approvals/p', () => answer(approval('p', more)));
+    server.on('POST /api/approvals/p/decide', () => answer(approval('p', { state: 'approved' })));
+    return server;
+  }
+
+  it('is told to screen readers, and decided by keys with a reason', async () => {
+    const server = asking(['decide']);
+    const page = open(`/chat/${THREAD}`);
+    await screen.findByText('send it');
+    await waitFor(() => expect(server.state.streams).toHaveLength(1));
+    server.append(...waits());
+    await screen.findByRole('region', { name: 'Wants your permission' });
+    const spoken = page.container.querySelector('p[aria-live]');
+    await waitFor(() => expect(spoken?.textContent).toBe('The agent wants your permission.'));
+    await screen.findByRole('button', { name: /^Reject/ });
+    fireEvent.keyDown(document.body, { key: 'r' });
+    const reason = await screen.findByLabelText(/^Reason/);
+    await waitFor(() => expect(document.activeElement).toBe(reason));
+    expect(screen.getByRole('button', { name: 'Not now.' })).toBeDefined();
+    await userEvent.type(reason, 'Too many people.');
+    fireEvent.keyDown(reason, { key: 'Enter', ctrlKey: true });
+    expect((await screen.findAllByRole('button', { name: /^Undo/ })).length).toBeGreaterThan(0);
+    expect(server.sent('POST /api/approvals/p/decide')).toEqual([]);
+  });
+
+  it('is decided at once where it could not be taken back in time', async () => {
+    const server = asking(['decide'], { expires_at: new Date(Date.now() + 10_000).toISOString() });
+    server.append(...waits());
+    open(`/chat/${THREAD}`);
+    await screen.findByRole('button', { name: /^Approve/ });
+    fireEvent.keyDown(document.body, { key: 'a' });
+    await waitFor(() =>
+      expect(server.sent('POST /api/approvals/p/decide')[0]?.body).toEqual({ decision: 'approve', digest: 'digest-p' }),
+    );
+  });
+
+  it('has no buttons for those who decide nothing', async () => {
+    const server = asking([]);
+    server.append(...waits());
+    open(`/chat/${THREAD}`);
+    await screen.findByText('send_mail');
+    expect(screen.queryByRole('button', { name: /^(Approve|Reject|Edit)/ })).toBeNull();
+    fireEvent.keyDown(document.body, { key: 'a' });
+    expect(server.sent('POST /api/approvals/p/decide')).toEqual([]);
+  });
+});
+
 describe('the end of a sitting', () => {
   it('is only suggested, until the person presses it', async () => {
     const server = chatServer();
@@ -471,6 +531,27 @@ describe('the page', () => {
     await list.findByText('The move');
     expect(list.queryByText('My work')).toBeNull();
     expect(list.queryByText('A run')).toBeNull();
+  });
+
+  it('names a chat by the address as it was encoded', async () => {
+    const server = chatServer({ exists: false });
+    open(`/chat/${encodeURIComponent('a%41/b')}`);
+    await screen.findByRole('alert');
+    expect(server.sent(`GET /api/sessions/${encodeURIComponent('a%41/b')}`)).toHaveLength(1);
+  });
+
+  it('offers the link for copying by hand where the browser has no clipboard', async () => {
+    vi.stubGlobal('navigator', Object.create(navigator, { clipboard: { value: undefined } }));
+    const server = chatServer();
+    server.append(says('one'));
+    open(`/chat/${THREAD}`);
+    await screen.findByText('one');
+    const frame = screen.getAllByRole('button', { name: /^Actions of this chat/ })[0] as HTMLElement;
+    frame.focus();
+    fireEvent.keyDown(frame, { key: 'Enter' });
+    fireEvent.click(await screen.findByRole('menuitem', { name: 'Copy link' }));
+    await screen.findByText(/This browser does not copy here.*\/chat\/web-abcd1234/);
+    vi.unstubAllGlobals();
   });
 
   it('opens the actions of the chat by a dot', async () => {

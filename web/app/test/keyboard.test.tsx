@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fireEvent, render, screen } from '@testing-library/react';
 import { describe, expect, it, vi } from 'vitest';
 import { KeyboardProvider, useKey, useKeys } from '../src/keyboard/KeyboardProvider.js';
@@ -5,6 +7,8 @@ import { KEYMAP } from '../src/keyboard/keymap.js';
 import { letterKeys } from '../src/keyboard/letterKeys.js';
 import { bindingsFor, keyText, type Press } from '../src/keyboard/press.js';
 import { useListCursor } from '../src/keyboard/useListCursor.js';
+
+const SOURCES = join(import.meta.dirname, '../src');
 
 interface Case {
   keys: string;
@@ -53,7 +57,7 @@ const EVERYWHERE: Case[] = [
   { keys: 'x', press: { key: 'x' }, means: ['select'] },
   { keys: 'c', press: { key: 'c' }, means: ['new-chat'] },
   { keys: 'Ctrl C, which copies', press: { key: 'c', ctrlKey: true }, means: [] },
-  { keys: 'n', press: { key: 'n' }, means: ['thumb-down', 'new-task'] },
+  { keys: 'n', press: { key: 'n' }, means: ['thumb-down'] },
   { keys: 't', press: { key: 't' }, means: ['trigger'] },
   { keys: '.', press: { key: '.' }, means: ['actions'] },
   { keys: 'l', press: { key: 'l' }, means: ['follow'] },
@@ -119,6 +123,17 @@ describe('the keyboard map', () => {
     const named = KEYMAP.flatMap((binding) => binding.keys.map((keys) => `${binding.place}: ${keys}`));
     expect(new Set(named).size).toBe(named.length);
     expect(new Set(KEYMAP.map((binding) => binding.id)).size).toBe(KEYMAP.length);
+  });
+
+  it('has no key that nothing does', () => {
+    const source = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
+      .filter((path) => /\.tsx?$/.test(path) && !path.endsWith('keymap.ts'))
+      .map((path) => readFileSync(join(SOURCES, path), 'utf8'))
+      .join('\n');
+    // As `useKey('search', …)`, `shortcut: 'open'` or `useKeys({ next: …`.
+    const handled = (id: string) => new RegExp(`(shortcut: |useKey\\()'${id}'|[\\s{]'?${id}'?:`).test(source);
+    const idle = KEYMAP.filter(({ id, isElsewhere }) => isElsewhere !== true && !id.startsWith('go-') && !handled(id));
+    expect(idle.map(({ id }) => id)).toEqual([]);
   });
 
   it('writes keys as they stand on the keyboard', () => {

@@ -139,6 +139,49 @@ describe('the list of sessions', () => {
     await screen.findByText('Title of a');
   });
 
+  it('reads no further by itself after a page that could not be read, and says why', async () => {
+    const seen: (() => void)[] = [];
+    class Watcher {
+      constructor(tell: (entries: object[]) => void) {
+        seen.push(() => tell([{ isIntersecting: true }]));
+      }
+      observe() {}
+      disconnect() {}
+    }
+    vi.stubGlobal('IntersectionObserver', Watcher);
+    const fake = server([session('a')]);
+    let isOver = false;
+    fake.on('GET /api/sessions', () => {
+      if (fake.sent('GET /api/sessions').length === 1) return answer({ items: [session('a')], next_cursor: 'c1' });
+      return isOver ? answer({ items: [session('b')], next_cursor: null }) : refused(422, 'invalid');
+    });
+    open('/sessions');
+    await screen.findByText('Title of a');
+    act(() => seen.at(-1)?.());
+    expect((await screen.findByRole('alert')).textContent).toContain('Refused: invalid');
+    const [watchers, calls] = [seen.length, fake.sent('GET /api/sessions').length];
+    await new Promise((done) => setTimeout(done, 100));
+    expect([seen.length, fake.sent('GET /api/sessions').length]).toEqual([watchers, calls]);
+    isOver = true;
+    await userEvent.click(screen.getByRole('button', { name: 'Try again' }));
+    await screen.findByText('Title of b');
+    vi.unstubAllGlobals();
+  });
+
+  it('has its filters and the focus on the row again after a session was left by Escape', async () => {
+    const rows = [session('a'), session('b')];
+    server(rows);
+    open('/sessions?group=failing&q=title');
+    const row = await screen.findByRole('link', { name: /Title of b/ });
+    row.focus();
+    await userEvent.click(row);
+    await screen.findByRole('heading', { name: 'Title of b' });
+    await userEvent.keyboard('{Escape}');
+    const again = await screen.findByRole('link', { name: /Title of b/ });
+    expect(location.pathname + location.search).toBe('/sessions?group=failing&q=title');
+    await waitFor(() => expect(document.activeElement).toBe(again));
+  });
+
   it('leads from a message to its place in the transcript', async () => {
     const fake = server([]);
     fake.on('GET /api/search', () =>
@@ -177,6 +220,38 @@ describe('the page of a session', () => {
     act(() => history.pushState(null, '', '/sessions/closed'));
     await waitFor(() => expect(screen.getByRole('alert').textContent).toContain('Refused: denied'));
     expect(screen.queryByRole('button', { name: 'Try again' })).toBeNull();
+  });
+
+  it('that is deleted while it is open says so, and leads back', async () => {
+    const fake = server([session('a'), session('b')]);
+    open('/sessions/a');
+    await screen.findByRole('heading', { name: 'Title of a' });
+    await waitFor(() => expect(fake.hintStreams).toHaveLength(1));
+    const gone = (id: string) => ({ id, status: 'running', last_sequence: 3, row_changed: true, deleted: true });
+    fake.hint('sessions', { sessions: [gone('b')] });
+    await screen.findByRole('tab', { name: 'Transcript' });
+    fake.hint('sessions', { sessions: [gone('a')] });
+    await screen.findByText('This session was deleted.');
+    expect(screen.queryByRole('tab')).toBeNull();
+    expect(screen.getByRole('link', { name: 'Back to the sessions' })).toBeDefined();
+  });
+
+  it('that is no longer found says so, even where its hint was missed', async () => {
+    const fake = server([session('a')]);
+    open('/sessions/a');
+    await screen.findByRole('heading', { name: 'Title of a' });
+    await waitFor(() => expect(fake.hintStreams).toHaveLength(1));
+    fake.on('GET /api/sessions/a', () => refused(404, 'not_found'));
+    fake.hint('reset', {});
+    await screen.findByText('This session was deleted.');
+  });
+
+  it('says how long the server asks to wait', async () => {
+    const fake = server([]);
+    fake.on('GET /api/sessions/a', () => refused(429, 'rate_limited', { 'retry-after': '60' }));
+    open('/sessions/a');
+    expect((await screen.findByRole('alert')).textContent).toContain('Refused: rate_limited. Try again in 1 min.');
+    expect(fake.sent('GET /api/sessions/a')).toHaveLength(1);
   });
 
   it('asks before a run is stopped, and sends the stop once', async () => {

@@ -118,6 +118,22 @@ describe('the token of a share link', () => {
     expect(JSON.stringify(localStorage)).not.toContain('secret');
   });
 
+  it.each(['/shared/%E0%A4%A', '/shared/%', '/shared/', '/shared'])(
+    'leaves a page to %s, which names nothing',
+    (path) => {
+      history.replaceState(null, '', `${path}?share=secret`);
+      takeShareToken();
+      expect(location.pathname).toBe(path);
+    },
+  );
+
+  it('is found again by an id with signs of paths in it', () => {
+    history.replaceState(null, '', '/shared/a%2Fb%25?share=hidden');
+    takeShareToken();
+    expect(location.search).toBe('');
+    expect(shareTokenOf(encodeURIComponent('a/b%'))).toBe('hidden');
+  });
+
   it('leaves other pages alone', () => {
     history.replaceState(null, '', '/sessions?share=x');
     takeShareToken();

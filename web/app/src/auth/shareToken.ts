@@ -1,4 +1,5 @@
 /** The token of a share link: taken out of the address before anything is drawn, and kept for this tab alone. */
+import { segmentAfter } from '../lib/pathSegment.js';
 
 const inMemory = new Map<string, string>();
 
@@ -9,13 +10,13 @@ function storageKey(sessionId: string): string {
 /** Takes `?share=` out of the address of a shared session, if it is there. */
 export function takeShareToken(): void {
   const address = new URL(location.href);
-  const sessionId = /^\/shared\/([^/]+)$/.exec(address.pathname)?.[1];
+  const sessionId = segmentAfter('/shared/', address.pathname);
   const token = address.searchParams.get('share');
-  if (sessionId === undefined || token === null) return;
+  if (sessionId === null || token === null) return;
   address.searchParams.delete('share');
   history.replaceState(history.state, '', address.pathname + address.search + address.hash);
   if (token === '') return;
-  const key = storageKey(encodeURIComponent(decodeURIComponent(sessionId)));
+  const key = storageKey(encodeURIComponent(sessionId));
   inMemory.set(key, token);
   try {
     sessionStorage.setItem(key, token);

@@ -1,5 +1,5 @@
 /** A call that failed: the server's sentence, the way out, and the id of the request to copy. */
-import { isRefusal } from '@sederunt/react';
+import { durationText, isRefusal } from '@sederunt/react';
 import type { ReactNode } from 'react';
 import { Button } from './Button.js';
 import { CopyButton } from './CopyButton.js';
@@ -17,11 +17,12 @@ function sentence(text: string): string {
 }
 
 export function ErrorState({ error, onRetry, action }: ErrorStateProps) {
-  const requestId = isRefusal(error) ? error.requestId : undefined;
+  const { requestId, retryAfterMs } = isRefusal(error) ? error : {};
   return (
     <div role="alert" className="grid justify-items-start gap-3 rounded-card border border-line bg-raised p-4">
       <p dir="auto" className="text-error">
         {sentence(error.message)}
+        {retryAfterMs !== undefined && ` Try again in ${durationText(retryAfterMs)}.`}
       </p>
       {(onRetry !== undefined || action !== undefined) && (
         <div className="flex flex-wrap gap-2">

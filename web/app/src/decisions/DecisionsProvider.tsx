@@ -20,8 +20,8 @@ const UNDO_MS = 5_000;
 
 export interface Decisions {
   outbox: DecisionOutbox;
-  /** Decides on each of them alike, and offers to take all of it back. */
-  decide: (approvals: readonly Approval[], verdict: ApprovalVerdict) => void;
+  /** Decides on each of them alike, and offers to take all of it back for `undoMs`; 0 sends it at once. */
+  decide: (approvals: readonly Approval[], verdict: ApprovalVerdict, undoMs?: number) => void;
   /** Says that a question has been answered. */
   answered: (approval: Approval) => void;
 }
@@ -86,18 +86,15 @@ export function DecisionsProvider({ children }: { children: ReactNode }) {
         );
         latestReadAgain.current();
       },
-      decide: (approvals, verdict) => {
-        for (const approval of approvals) outbox.decide(approval, verdict, UNDO_MS);
+      decide: (approvals, verdict, undoMs = UNDO_MS) => {
+        for (const approval of approvals) outbox.decide(approval, verdict, undoMs);
         const words = verdict.decision === 'approve' ? 'Approved' : 'Rejected';
         const undo = () => {
           for (const approval of approvals) outbox.undo(approval.id);
         };
-        show({
-          text: approvals.length === 1 ? `${words}.` : `${words} ${approvals.length}.`,
-          action: { verb: 'Undo', run: undo },
-          durationMs: UNDO_MS,
-          isCountedDown: true,
-        });
+        const text = approvals.length === 1 ? `${words}.` : `${words} ${approvals.length}.`;
+        if (undoMs === 0) show({ text });
+        else show({ text, action: { verb: 'Undo', run: undo }, durationMs: undoMs, isCountedDown: true });
       },
     }),
     [outbox, show, queries],

@@ -1,5 +1,6 @@
 /** A list's cursor: `j` and `k` move it, `Enter` opens the row, and the row under it has the focus. */
-import { useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
+import { entryRow, noteEntryRow } from '../lib/entryRow.js';
 import { useKeys } from './KeyboardProvider.js';
 
 export interface ListCursor {
@@ -11,7 +12,14 @@ export interface ListCursor {
     'data-current': boolean;
     ref: (element: HTMLElement | null) => void;
     onFocus: () => void;
+    onClick: () => void;
   };
+}
+
+/** Nothing has the focus, or only the page as a whole. */
+function isFocusFree(): boolean {
+  const { activeElement } = document;
+  return activeElement === null || activeElement === document.body || activeElement.matches('main');
 }
 
 /** `ids` are the rows in their order on screen. */
@@ -29,11 +37,23 @@ export function useListCursor(ids: readonly string[], onOpen: (id: string) => vo
     element?.scrollIntoView({ block: 'nearest' });
   };
 
+  // Coming back to the list, the row that was opened has the focus again.
+  const left = useRef(entryRow());
+  const isBack = left.current !== undefined && ids.includes(left.current);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, as soon as the row is there.
+  useEffect(() => {
+    if (!isBack) return;
+    const row = left.current;
+    left.current = undefined;
+    if (isFocusFree()) moveTo(row);
+  }, [isBack]);
+
   useKeys({
     next: () => moveTo(ids[Math.min(at + 1, ids.length - 1)]),
     previous: () => moveTo(ids[Math.max(at - 1, 0)]),
     open: () => {
       if (current === undefined) return false;
+      noteEntryRow(current);
       onOpen(current);
       return true;
     },
@@ -49,6 +69,7 @@ export function useListCursor(ids: readonly string[], onOpen: (id: string) => vo
         else elements.current.set(id, element);
       },
       onFocus: () => setChosen(id),
+      onClick: () => noteEntryRow(id),
     }),
   };
 }

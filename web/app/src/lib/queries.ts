@@ -1,5 +1,5 @@
 /** How long what was read counts as fresh, and what is asked again. */
-import { retryPassing } from '@sederunt/react';
+import { passingRetryDelay, retryPassing } from '@sederunt/react';
 import { QueryClient } from '@tanstack/react-query';
 
 /** For lists that hints keep fresh. */
@@ -8,7 +8,12 @@ export const LIST_STALE_MS = 30_000;
 export function createQueries(): QueryClient {
   return new QueryClient({
     defaultOptions: {
-      queries: { staleTime: LIST_STALE_MS, refetchOnWindowFocus: false, retry: retryPassing },
+      queries: {
+        staleTime: LIST_STALE_MS,
+        refetchOnWindowFocus: false,
+        retry: retryPassing,
+        retryDelay: passingRetryDelay,
+      },
       mutations: { retry: false },
     },
   });

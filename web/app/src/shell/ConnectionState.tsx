@@ -32,7 +32,12 @@ function useIsBack(phase: StreamPhase): boolean {
   return isBack;
 }
 
-export function ConnectionState({ isShort = false }: { isShort?: boolean | undefined }) {
+export interface ConnectionStateProps {
+  /** Only a sign while all is well. It is the one that is read out: the words stand twice on wide screens. */
+  isShort?: boolean | undefined;
+}
+
+export function ConnectionState({ isShort = false }: ConnectionStateProps) {
   const phase = useHintPhase();
   const isBack = useIsBack(phase);
   const { isSignedOut, signInAgain } = useSignIn();
@@ -46,7 +51,7 @@ export function ConnectionState({ isShort = false }: { isShort?: boolean | undef
   const words = isBack ? 'Back. Nothing was missed.' : WORDS[phase];
   const isLive = phase === 'live';
   return (
-    <span role="status" className="flex items-center gap-2 text-row text-soft">
+    <span role={isShort ? 'status' : undefined} className="flex items-center gap-2 text-row text-soft">
       <span
         aria-hidden="true"
         className={classNames(

@@ -1,5 +1,5 @@
 /** The running sessions of my tasks, up to three, beneath the picker. My own work is left out: the picker shows it. */
-import { retryPassing, type Session, useActiveHumanSession, useHintRefetch, useSederuntClient } from '@sederunt/react';
+import { type Session, useActiveHumanSession, useHintRefetch, useSederuntClient } from '@sederunt/react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { bucketQueryKey } from '../data/queryKeys.js';
@@ -26,7 +26,6 @@ export function RunningSessions() {
       );
     },
     staleTime: 30_000,
-    retry: retryPassing,
   });
   useHintRefetch(
     (hint) => hint.topic === 'counts' || (hint.topic === 'sessions' && hint.sessions.some((one) => one.row_changed)),

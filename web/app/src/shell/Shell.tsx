@@ -37,8 +37,11 @@ function useGoToKeys(): void {
   useKey('new-chat', () => (pageAt(path)?.name === 'chat' ? false : navigate('/chat', { state: NEW_CHAT_ASKED })));
 }
 
-/** Moves the focus to the page when another page is shown, but not when the app starts. */
-function useFocusOfPage(place: string) {
+/**
+ * Moves the focus to the page when another page is shown, but not when the app starts. Within one page only where it is lost, as
+ * with the row of a list that gave way to what it leads to.
+ */
+function useFocusOfPage(place: string, path: string) {
   const main = useRef<HTMLElement>(null);
   const shown = useRef(place);
   useEffect(() => {
@@ -49,6 +52,17 @@ function useFocusOfPage(place: string) {
     if (main.current?.contains(document.activeElement)) return;
     main.current?.focus({ preventScroll: true });
   }, [place]);
+  const shownPath = useRef(path);
+  useEffect(() => {
+    if (shownPath.current === path) return undefined;
+    shownPath.current = path;
+    // What is shown now may take the focus itself.
+    const frame = requestAnimationFrame(() => {
+      const { activeElement } = document;
+      if (activeElement === null || activeElement === document.body) main.current?.focus({ preventScroll: true });
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [path]);
   return main;
 }
 
@@ -77,7 +91,7 @@ function PanelColumn({ isWide }: { isWide: boolean }) {
 }
 
 function PageColumn({ place, path }: { place: string; path: string }) {
-  const main = useFocusOfPage(place);
+  const main = useFocusOfPage(place, path);
   const page = pageAt(path);
   const Page = page?.component ?? NotFound;
   return (

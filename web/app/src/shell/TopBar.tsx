@@ -2,6 +2,7 @@
 import { ArrowLeft, Contrast, Menu as MenuIcon, Search } from 'lucide-react';
 import { Link } from 'wouter';
 import { IconButton } from '../components/IconButton.js';
+import { leadingTo } from '../lib/entryRow.js';
 import { useOpenPalette } from '../palette/PaletteHost.js';
 import { ConnectionState } from './ConnectionState.js';
 import { usePageFrame } from './pageFrame.js';
@@ -19,7 +20,11 @@ export function TopBar({ onOpenDrawer }: { onOpenDrawer: (() => void) | undefine
         </IconButton>
       )}
       {title.back !== undefined && (
-        <Link href={title.back.href} className="flex min-h-7 items-center gap-1 text-row text-soft hover:text-ink">
+        <Link
+          href={title.back.href}
+          state={title.back.row === undefined ? null : leadingTo(title.back.row)}
+          className="flex min-h-7 items-center gap-1 text-row text-soft hover:text-ink"
+        >
           <ArrowLeft size={14} aria-hidden="true" />
           {title.back.label}
         </Link>

@@ -5,7 +5,7 @@ import { createPortal } from 'react-dom';
 export interface PageTitle {
   text: string;
   /** The link before the title, such as back to the list. */
-  back?: { href: string; label: string } | undefined;
+  back?: { href: string; label: string /** The row of the list that leads here. */; row?: string } | undefined;
 }
 
 interface PageFrame {
@@ -47,9 +47,11 @@ export function usePageTitle(text: string, back?: PageTitle['back']): void {
   const { setTitle } = usePageFrame();
   const href = back?.href;
   const label = back?.label;
+  const row = back?.row;
   useEffect(() => {
-    setTitle({ text, back: href === undefined || label === undefined ? undefined : { href, label } });
-  }, [setTitle, text, href, label]);
+    const to = href === undefined || label === undefined ? undefined : { href, label };
+    setTitle({ text, back: to && (row === undefined ? to : { ...to, row }) });
+  }, [setTitle, text, href, label, row]);
 }
 
 /** Puts filters, a status or buttons beside the title. */

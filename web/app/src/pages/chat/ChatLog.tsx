@@ -1,5 +1,5 @@
 /** The scrolling part of a chat. It stays at the end until the reader scrolls up, and keeps the reader's place when rows come. */
-import { contentText, metadataText, type SessionEvent } from '@sederunt/react';
+import { contentText, firstSentence, metadataText, type SessionEvent } from '@sederunt/react';
 import { ArrowDown } from 'lucide-react';
 import { memo, type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../components/Button.js';
@@ -12,7 +12,6 @@ import { ToolCall } from './ToolCall.js';
 /** Nearer to the end than this, the reader follows it. */
 const FOLLOW_PX = 80;
 const OTHER_CHARS_MAX = 500;
-const ANNOUNCED_CHARS_MAX = 1_000;
 
 function isSameRow(a: ChatRow, b: ChatRow): boolean {
   if (a.kind !== b.kind || a.event !== b.event) return false;
@@ -128,9 +127,14 @@ function useFollowedEnd(
   };
 }
 
-/** One sentence for each finished reply that arrives while the page is open. */
-function useAnnouncement(events: readonly SessionEvent[]): string {
+/** One sentence for each finished reply, and for each question for permission, that comes while the page is open. */
+function useAnnouncement(events: readonly SessionEvent[], asksPermission: boolean): string {
   const [said, setSaid] = useState('');
+  const asked = useRef(asksPermission);
+  useEffect(() => {
+    if (asksPermission && !asked.current) setSaid('The agent wants your permission.');
+    asked.current = asksPermission;
+  }, [asksPermission]);
   const heardUpTo = useRef<number | undefined>(undefined);
   const last = events.findLast((event) => event.type === 'agent.message');
   const end = events.at(-1)?.sequence;
@@ -138,7 +142,7 @@ function useAnnouncement(events: readonly SessionEvent[]): string {
     if (end === undefined) return;
     const isNew = heardUpTo.current !== undefined && last !== undefined && last.sequence > heardUpTo.current;
     heardUpTo.current = end;
-    if (isNew && last !== undefined) setSaid(`Reply: ${contentText(last.content).slice(0, ANNOUNCED_CHARS_MAX)}`);
+    if (isNew && last !== undefined) setSaid(`Reply: ${firstSentence(contentText(last.content))}`);
   }, [last, end]);
   return said;
 }
@@ -148,6 +152,8 @@ export interface ChatLogProps {
   events: readonly SessionEvent[];
   /** The id of the person who looks. */
   own: string | null;
+  /** A call of a tool waits for the person. */
+  asksPermission: boolean;
   hasMore: boolean;
   isLoadingMore: boolean;
   onLoadMore: () => void;
@@ -167,7 +173,7 @@ export function ChatLog(props: ChatLogProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const { isFollowing, onScroll, toEnd, toStart } = useFollowedEnd(scroller, content, events[0]?.sequence ?? 0);
-  const announced = useAnnouncement(events);
+  const announced = useAnnouncement(events, props.asksPermission);
   useKeys({ newest: toEnd, oldest: toStart });
   return (
     <div className="relative min-h-0 flex-1">

@@ -1,13 +1,11 @@
 /** A call of a tool that waits for the person's permission, inline, with the time that is left. */
 import { ApprovalDetail, useApproval } from '@sederunt/react';
-import { useEffect, useRef, useState } from 'react';
+import { useEffect, useState } from 'react';
 import { ErrorState } from '../../components/ErrorState.js';
-import { Kbd } from '../../components/Kbd.js';
 import { Skeleton } from '../../components/Skeleton.js';
-import { useKeys } from '../../keyboard/KeyboardProvider.js';
+import { InlineDecision } from '../../decisions/InlineDecision.js';
 
 /** A decision that is made later than this before the end is sent at once: it could not be taken back in time. */
-const UNDO_MS = 5_000;
 const HURRY_MS = 15_000;
 
 function useMsLeft(until: string | null): number | null {
@@ -26,53 +24,31 @@ function clock(ms: number): string {
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
 }
 
-/** The buttons of the package's component by their verbs, so that the keys do what pressing them does. */
-function press(place: HTMLElement | null, verb: RegExp): boolean {
-  const buttons = place === null ? [] : [...place.querySelectorAll('button')];
-  const button = buttons.find((one) => verb.test(one.textContent ?? ''));
-  button?.click();
-  return button !== undefined;
-}
-
 export function Confirmation({ approvalId }: { approvalId: string }) {
   const { data: approval, error, refetch } = useApproval(approvalId);
-  const place = useRef<HTMLDivElement>(null);
   const isPending = approval?.state === 'pending';
   const leftMs = useMsLeft(isPending ? approval.expires_at : null);
-  useKeys(
-    isPending
-      ? {
-          approve: () => press(place.current, /^Approve/),
-          edit: () => press(place.current, /^(Edit|Done editing)$/),
-          reject: () => press(place.current, /^Reject…$/),
-        }
-      : {},
-  );
   if (approval === undefined) {
     return error === null ? <Skeleton rows={2} /> : <ErrorState error={error} onRetry={() => void refetch()} />;
   }
   return (
     <section
-      ref={place}
       aria-label="Wants your permission"
       className="rounded-card border border-edge bg-raised px-4 py-3 [&_.sdr-approval]:border-0 [&_.sdr-approval]:p-0"
     >
       <div className="mb-1 flex flex-wrap items-center gap-2 text-row text-soft">
         <span>{isPending ? 'Wants your permission' : 'Decided'}</span>
-        {isPending && (
-          <>
-            <span className="flex items-center gap-1 max-wide:hidden" aria-hidden="true">
-              <Kbd keys="a" /> approve <Kbd keys="e" /> edit <Kbd keys="r" /> reject
-            </span>
-            {leftMs !== null && (
-              <span role="timer" className="figures ml-auto">
-                {clock(leftMs)} left
-              </span>
-            )}
-          </>
+        {leftMs !== null && (
+          <span role="timer" className="figures ml-auto">
+            {clock(leftMs)} left
+          </span>
         )}
       </div>
-      <ApprovalDetail approval={approval} undoMs={leftMs !== null && leftMs < HURRY_MS ? 0 : UNDO_MS} />
+      {isPending ? (
+        <InlineDecision approval={approval} undoMs={leftMs !== null && leftMs < HURRY_MS ? 0 : undefined} />
+      ) : (
+        <ApprovalDetail approval={approval} canDecide={false} />
+      )}
     </section>
   );
 }

@@ -1,5 +1,5 @@
 /** The list of conversations, live: those of now, and on demand the hidden ones. */
-import { retryPassing, type Session, useHintRefetch, useSederuntClient } from '@sederunt/react';
+import { type Session, useHintRefetch, useSederuntClient } from '@sederunt/react';
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { MoreHorizontal, Plus } from 'lucide-react';
 import { useRef, useState } from 'react';
@@ -45,9 +45,9 @@ function useChats(isHidden: boolean, isWanted: boolean) {
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor ?? null,
     enabled: isWanted,
-    retry: retryPassing,
   });
-  return { ...query, chats: (query.data?.pages ?? []).flatMap((page) => page.items).filter(isChat) };
+  const readAgain = () => void (query.isFetchNextPageError ? query.fetchNextPage() : query.refetch());
+  return { ...query, readAgain, chats: (query.data?.pages ?? []).flatMap((page) => page.items).filter(isChat) };
 }
 
 interface ChatRowProps {
@@ -188,9 +188,7 @@ export function ConversationList({ shown, onNew }: ConversationListProps) {
       />
       <div className="min-h-0 flex-1 overflow-y-auto">
         {live.isPending && <Skeleton rows={5} />}
-        {live.error instanceof Error && live.data === undefined && (
-          <ErrorState error={live.error} onRetry={() => void live.refetch()} />
-        )}
+        {live.error !== null && <ErrorState error={live.error} onRetry={live.readAgain} />}
         {live.data !== undefined && liveRows.length === 0 && (
           <EmptyState>{wanted === '' ? 'No chats yet.' : 'No chat fits these words.'}</EmptyState>
         )}
@@ -206,7 +204,7 @@ export function ConversationList({ shown, onNew }: ConversationListProps) {
         {showsHidden && (
           <>
             {hidden.isPending && <Skeleton rows={2} />}
-            {hidden.error instanceof Error && <ErrorState error={hidden.error} onRetry={() => void hidden.refetch()} />}
+            {hidden.error !== null && <ErrorState error={hidden.error} onRetry={hidden.readAgain} />}
             {hidden.data !== undefined && hiddenRows.length === 0 && <EmptyState>Nothing is hidden.</EmptyState>}
             <ul aria-label="Hidden chats" className="grid grid-cols-[minmax(0,1fr)] gap-px">
               {rows(hiddenRows)}

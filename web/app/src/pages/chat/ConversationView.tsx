@@ -2,7 +2,6 @@
 import {
   isRefusal,
   newIdempotencyKey,
-  retryPassing,
   type Session,
   useHintRefetch,
   useSederuntClient,
@@ -51,7 +50,6 @@ export function useChatSession(threadId: string, isAsked: boolean) {
     queryFn: async ({ signal }) =>
       (await client.get('/api/sessions/{id}', { path: { id: threadId }, signal })) as Session,
     enabled: isAsked,
-    retry: retryPassing,
   });
 }
 
@@ -229,6 +227,7 @@ export function ConversationView(props: ConversationViewProps) {
         rows={chat.rows.filter((row) => row.key !== card?.sequence)}
         events={events}
         own={me.user?.id ?? null}
+        asksPermission={chat.approvalId !== undefined}
         hasMore={log.hasMore}
         isLoadingMore={log.isFetchingNextPage}
         onLoadMore={() => void log.fetchNextPage()}

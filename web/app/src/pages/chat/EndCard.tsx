@@ -1,5 +1,5 @@
 /** What stands under a sitting that has ended: what it was about, whether it helped, and how to go on. */
-import { isRefusal, newIdempotencyKey, retryPassing, useSederuntClient } from '@sederunt/react';
+import { isRefusal, newIdempotencyKey, useSederuntClient } from '@sederunt/react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useId, useRef, useState } from 'react';
 import { Button } from '../../components/Button.js';
@@ -33,7 +33,6 @@ function useRating(threadId: string, ended: EndedSitting) {
   const ratings = useQuery({
     queryKey,
     queryFn: ({ signal }) => client.get('/api/threads/{id}/ratings', { path: { id: threadId }, signal }),
-    retry: retryPassing,
     staleTime: 0,
   });
   const rate = useMutation({

@@ -198,7 +198,7 @@ function NoSuchChat({ onNew }: { onNew: () => void }) {
 }
 
 export function Page() {
-  const [path, navigate] = useLocation();
+  const [, navigate] = useLocation();
   const me = useMe();
   const scope = scopeOf(personOf(me));
   const drafts = useMemo(() => draftsOf(scope), [scope]);
@@ -206,7 +206,8 @@ export function Page() {
   /** How often the person asked for a new chat: each time the composer takes the focus. */
   const [asked, setAsked] = useState(() => (isNewChatAsked(window.history.state) ? 1 : 0));
   const [begun, setBegun] = useState<string | null>(null);
-  const shown = threadOfPath(path);
+  // The browser's own path: the router decodes its own in part.
+  const shown = threadOfPath(window.location.pathname);
 
   const newChat = () => {
     setAsked((before) => before + 1);

@@ -10,6 +10,7 @@ import { Dialog } from '../../components/Dialog.js';
 import { Field } from '../../components/Field.js';
 import { MenuItem, MenuSeparator } from '../../components/Menu.js';
 import { useToast } from '../../components/ToastProvider.js';
+import { useCopyText } from '../../components/useCopyText.js';
 import { sessionListQueryKey, sessionQueryKey } from '../../data/queryKeys.js';
 import { chatTitle, isIncognito } from './chatSession.js';
 import { chatPath } from './threadId.js';
@@ -61,6 +62,7 @@ export function useChatActions(session: Session | undefined, onGone: (id: string
   const queries = useQueryClient();
   const toast = useToast();
   const [, navigate] = useLocation();
+  const copyText = useCopyText();
   const [open, setOpen] = useState<'rename' | 'delete' | null>(null);
 
   const patch = useMutation({
@@ -95,11 +97,9 @@ export function useChatActions(session: Session | undefined, onGone: (id: string
         onError: (error) => toast.show({ text: `Could not change it: ${error.message}` }),
       },
     );
-  const copyLink = () =>
-    void navigator.clipboard.writeText(location.origin + chatPath(id)).then(
-      () => toast.show({ text: 'Link copied.' }),
-      () => toast.show({ text: 'This browser does not copy here. Copy the address of the page.' }),
-    );
+  const copyLink = async () => {
+    if (await copyText(location.origin + chatPath(id))) toast.show({ text: 'Link copied.' });
+  };
   const close = (isOpen: boolean) => setOpen(isOpen ? open : null);
 
   return {
@@ -113,7 +113,7 @@ export function useChatActions(session: Session | undefined, onGone: (id: string
             {inactive ? 'Show in the list' : 'Hide from the list'}
           </MenuItem>
         )}
-        <MenuItem icon={<Link2 {...ICON} />} onSelect={copyLink}>
+        <MenuItem icon={<Link2 {...ICON} />} onSelect={() => void copyLink()}>
           Copy link
         </MenuItem>
         <MenuItem icon={<ListTree {...ICON} />} onSelect={() => navigate(`/sessions/${encodeURIComponent(id)}`)}>

@@ -17,15 +17,8 @@ import { Skeleton } from '../../components/Skeleton.js';
 import { ApprovalSign } from '../../decisions/ApprovalSign.js';
 import { isExpiringSoon, KIND_WORDS, REASON_TEMPLATES, waitWords } from '../../decisions/approvalWords.js';
 import { useDecisions } from '../../decisions/DecisionsProvider.js';
-import { bindingOf, type KeyId } from '../../keyboard/keymap.js';
-import { keyText } from '../../keyboard/press.js';
+import { APPROVAL_KEY_HINTS } from '../../decisions/InlineDecision.js';
 import { LastWords } from './LastWords.js';
-
-function hint(id: KeyId): string {
-  return keyText(bindingOf(id).keys[0] ?? '');
-}
-
-const KEY_HINTS = { approve: hint('approve'), edit: hint('edit'), reject: hint('reject'), send: hint('send') };
 
 const NO_HINTS = {};
 
@@ -117,7 +110,7 @@ function ReadyPane({ approval, title, handle, begin, hasKeys, onBegun, onMoveOn 
         decision={decision}
         canDecide={can.includes('decide')}
         reasonTemplates={REASON_TEMPLATES}
-        keyHints={hasKeys ? KEY_HINTS : NO_HINTS}
+        keyHints={hasKeys ? APPROVAL_KEY_HINTS : NO_HINTS}
         handle={handle as Ref<ApprovalHandle>}
         onDecided={(done) => {
           onMoveOn(done);

@@ -1,24 +1,9 @@
 /** A decision that the run waits for, in its place in the transcript. */
-import {
-  type Approval,
-  ApprovalDetail,
-  type ApprovalHandle,
-  agoText,
-  metadataText,
-  type SessionEvent,
-  useApproval,
-  useOutboxDecision,
-} from '@sederunt/react';
-import { useRef } from 'react';
+import { type ApprovalInContext, agoText, metadataText, type SessionEvent, useApproval } from '@sederunt/react';
 import { Link } from 'wouter';
-import { useMe } from '../../auth/SignInProvider.js';
 import { useNow } from '../../components/clock.js';
-import { REASON_TEMPLATES } from '../../decisions/approvalWords.js';
-import { useDecisions } from '../../decisions/DecisionsProvider.js';
+import { InlineDecision } from '../../decisions/InlineDecision.js';
 import { inboxPath } from '../../decisions/inboxPath.js';
-import { useKeys } from '../../keyboard/KeyboardProvider.js';
-import { bindingOf } from '../../keyboard/keymap.js';
-import { keyText } from '../../keyboard/press.js';
 
 const STATE_WORDS: Record<string, string> = {
   approved: 'Approved',
@@ -34,23 +19,7 @@ const KIND_WORDS: Record<string, string> = {
   question: 'a question',
 };
 
-function keySign(id: 'approve' | 'edit' | 'reject' | 'send'): string {
-  return keyText(bindingOf(id).keys[0] ?? '');
-}
-
-function PendingApproval({ approval }: { approval: Approval }) {
-  const { can } = useMe();
-  const { outbox, decide, answered } = useDecisions();
-  const kept = useOutboxDecision(outbox, approval);
-  const handle = useRef<ApprovalHandle>(null);
-  const act = (how: (open: ApprovalHandle) => unknown) => () => (handle.current === null ? false : how(handle.current));
-  useKeys({
-    approve: act((open) => open.approve()),
-    edit: act((open) => open.edit()),
-    reject: act((open) => open.reject()),
-    send: act((open) => open.send()),
-    leave: act((open) => open.leave()),
-  });
+function PendingApproval({ approval }: { approval: ApprovalInContext }) {
   return (
     <div className="my-1 rounded-card border border-waiting-human bg-raised p-3 text-row">
       <p className="mb-2 flex flex-wrap items-center gap-3">
@@ -59,20 +28,7 @@ function PendingApproval({ approval }: { approval: Approval }) {
           Open in the inbox
         </Link>
       </p>
-      <ApprovalDetail
-        approval={approval}
-        decision={{ ...kept, decide: (verdict) => decide([approval], verdict) }}
-        canDecide={can.includes('decide')}
-        reasonTemplates={REASON_TEMPLATES}
-        keyHints={{
-          approve: keySign('approve'),
-          edit: keySign('edit'),
-          reject: keySign('reject'),
-          send: keySign('send'),
-        }}
-        handle={handle}
-        onDecided={answered}
-      />
+      <InlineDecision approval={approval} />
     </div>
   );
 }

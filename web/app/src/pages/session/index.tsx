@@ -7,8 +7,10 @@ import { EmptyState } from '../../components/EmptyState.js';
 import { ErrorState } from '../../components/ErrorState.js';
 import { Skeleton } from '../../components/Skeleton.js';
 import { useKey } from '../../keyboard/KeyboardProvider.js';
+import { leadingTo } from '../../lib/entryRow.js';
 import { useUrlParameters } from '../../lib/urlParameters.js';
 import { usePageTitle } from '../../shell/pageFrame.js';
+import { listAddress } from '../sessions/listAddress.js';
 import { sessionName } from '../sessions/sessionName.js';
 import { FactsStrip } from './FactsStrip.js';
 import { type ChangeParameters, SESSION_PARAMETERS, type SessionParameters, TABS, type TabName } from './parameters.js';
@@ -23,8 +25,6 @@ const StepsTab = lazy(() => import('./StepsTab.js').then((module) => ({ default:
 const ResultTab = lazy(() => import('./ResultTab.js').then((module) => ({ default: module.ResultTab })));
 const RawTab = lazy(() => import('./RawTab.js').then((module) => ({ default: module.RawTab })));
 
-const BACK = { href: '/sessions', label: 'Sessions' };
-
 const TAB_WORDS: Record<TabName, string> = {
   transcript: 'Transcript',
   timeline: 'Timeline',
@@ -35,19 +35,19 @@ const TAB_WORDS: Record<TabName, string> = {
 
 function BackLink() {
   return (
-    <Link href="/sessions" className="inline-flex min-h-7 items-center text-row text-accent underline">
+    <Link href={listAddress()} className="inline-flex min-h-7 items-center text-row text-accent underline">
       Back to the sessions
     </Link>
   );
 }
 
 /** `Esc` leaves the page; where a person types, it only leaves the field. */
-function useLeave() {
+function useLeave(id: string) {
   const [, navigate] = useLocation();
   useKey('leave', (event) => {
     const { target } = event;
     if (target instanceof HTMLElement && target.matches('input, textarea, select')) target.blur();
-    else navigate('/sessions');
+    else navigate(listAddress(), { state: leadingTo(id) });
   });
 }
 
@@ -71,7 +71,7 @@ function OpenSession({ row, parameters, onChange }: OpenSessionProps) {
   const actions = useSessionActions(row);
   const children = useChildren(row.id);
   const count = children.data?.length ?? 0;
-  useLeave();
+  useLeave(row.id);
   return (
     <>
       <SessionHeader row={row} actions={actions} />
@@ -134,7 +134,11 @@ function LogAhead({ id }: { id: string }) {
 export function Page({ id }: { id: string }) {
   const [parameters, change] = useUrlParameters(SESSION_PARAMETERS);
   const { row, isDeleted, error, refetch } = useSessionRow(id);
-  usePageTitle(isDeleted || row === undefined ? 'Session' : sessionName(row), BACK);
+  usePageTitle(isDeleted || row === undefined ? 'Session' : sessionName(row), {
+    href: listAddress(),
+    label: 'Sessions',
+    row: id,
+  });
   return (
     <div className="flex h-full flex-col gap-3 p-4">
       {isDeleted && <EmptyState action={<BackLink />}>This session was deleted.</EmptyState>}

@@ -4,6 +4,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
 import { useToast } from '../../components/ToastProvider.js';
 import { sessionListQueryKey, sessionQueryKey } from '../../data/queryKeys.js';
+import { listAddress } from '../sessions/listAddress.js';
 import { sessionAddress, sessionName } from '../sessions/sessionName.js';
 
 export type ExportFormat = 'md' | 'txt' | 'json';
@@ -93,7 +94,7 @@ export function useSessionActions(row: Session) {
     mutationFn: (idempotencyKey) => client.delete('/api/sessions/{id}', { path, idempotencyKey }),
     onSuccess: () => {
       toast.show({ text: `Deleted “${sessionName(row)}”.` });
-      navigate('/sessions');
+      navigate(listAddress());
       queries.removeQueries({ queryKey: sessionQueryKey(row.id) });
       queries.removeQueries({ queryKey: sessionEventsQueryKey(row.id) });
       void queries.invalidateQueries({ queryKey: sessionListQueryKey() });

@@ -101,6 +101,12 @@ export function MessageHits({ words }: { words: string }) {
           );
         })}
       </ul>
+      {search.error !== null && (
+        <ErrorState
+          error={search.error}
+          onRetry={() => void (search.isFetchNextPageError ? search.fetchNextPage() : search.refetch())}
+        />
+      )}
       {search.hasNextPage && (
         <div className="flex justify-center py-3">
           <Button kind="ghost" isBusy={search.isFetchingNextPage} onClick={() => void search.fetchNextPage()}>

@@ -34,13 +34,13 @@ function Facts({ row, taskName }: { row: Session; taskName: string | undefined }
   );
 }
 
-/** Loads the next page when its end comes into sight; the button is there for those who do not scroll. */
-function MoreButton({ isBusy, onMore }: { isBusy: boolean; onMore: () => void }) {
+/** Loads the next page when its end comes into sight; the button is there for those who do not scroll, and after a failure. */
+function MoreButton({ isBusy, hasFailed, onMore }: { isBusy: boolean; hasFailed: boolean; onMore: () => void }) {
   const place = useRef<HTMLDivElement>(null);
   const latest = useRef(onMore);
   latest.current = onMore;
   useEffect(() => {
-    if (place.current === null || typeof IntersectionObserver === 'undefined' || isBusy) return undefined;
+    if (place.current === null || typeof IntersectionObserver === 'undefined' || isBusy || hasFailed) return undefined;
     const observer = new IntersectionObserver(
       (entries) => {
         if (entries.some((entry) => entry.isIntersecting)) latest.current();
@@ -49,7 +49,7 @@ function MoreButton({ isBusy, onMore }: { isBusy: boolean; onMore: () => void })
     );
     observer.observe(place.current);
     return () => observer.disconnect();
-  }, [isBusy]);
+  }, [isBusy, hasFailed]);
   return (
     <div ref={place} className="flex justify-center py-3">
       <Button kind="ghost" isBusy={isBusy} onClick={onMore}>
@@ -132,7 +132,9 @@ export function SessionList({ filters, onClear }: SessionListProps) {
           ))}
         </List>
       )}
-      {list.hasMore && <MoreButton isBusy={list.isFetchingMore} onMore={list.fetchMore} />}
+      {list.hasMore && (
+        <MoreButton isBusy={list.isFetchingMore} hasFailed={list.error !== null} onMore={list.fetchMore} />
+      )}
       {list.error !== null && <ErrorState error={list.error} onRetry={list.refetch} />}
     </div>
   );

@@ -1,11 +1,12 @@
 /** Sessions: all runs and conversations that the person may see, and below it the page of one of them. */
 import { lazy, useEffect } from 'react';
-import { useLocation } from 'wouter';
+import { useLocation, useSearch } from 'wouter';
 import { segmentAfter } from '../../lib/pathSegment.js';
 import { useUrlParameters } from '../../lib/urlParameters.js';
 import { PageHeader, usePageTitle } from '../../shell/pageFrame.js';
 import { FilterBar, SearchBar } from './FilterBar.js';
 import { NO_FILTERS, SESSION_FILTERS } from './filters.js';
+import { noteListSearch } from './listAddress.js';
 import { MessageHits } from './MessageHits.js';
 import { SessionList } from './SessionList.js';
 
@@ -15,6 +16,8 @@ const SessionPage = lazy(() => loadSessionPage().then((module) => ({ default: mo
 function SessionsPage() {
   const [filters, change] = useUrlParameters(SESSION_FILTERS);
   usePageTitle('Sessions');
+  const search = useSearch();
+  useEffect(() => noteListSearch(search === '' ? '' : `?${search}`), [search]);
   // The page of one session is what comes next: its code is here before the click.
   useEffect(() => void loadSessionPage().catch(() => undefined), []);
   return (

@@ -117,7 +117,7 @@ export function useSessionList(query: ListQuery, mayMove: () => boolean): Sessio
     },
     isLoading: list.isLoading,
     error: list.error,
-    refetch: () => void list.refetch(),
+    refetch: () => void (list.isFetchNextPageError ? list.fetchNextPage() : list.refetch()),
     hasMore: list.hasNextPage,
     isFetchingMore: list.isFetchingNextPage,
     fetchMore: () => void list.fetchNextPage(),

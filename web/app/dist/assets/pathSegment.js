@@ -1,1 +1,0 @@
-function e(e,t=location.pathname){if(!t.startsWith(e))return null;let n=t.slice(e.length).split(`/`,1)[0]??``;if(n===``)return null;try{return decodeURIComponent(n)}catch{return n}}export{e as t};
