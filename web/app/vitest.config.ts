@@ -11,6 +11,8 @@ export default mergeConfig(
       include: ['test/**/*.test.{ts,tsx}'],
       setupFiles: ['test/setup.ts'],
       css: false,
+      // A machine that builds beside the tests draws a page in seconds.
+      testTimeout: 30_000,
       restoreMocks: true,
       unstubGlobals: true,
     },

@@ -10,6 +10,7 @@ import { KeyboardProvider } from './keyboard/KeyboardProvider.js';
 import { ShortcutsProvider } from './keyboard/ShortcutsDialog.js';
 import { PaletteHost } from './palette/PaletteHost.js';
 import { PageActionsProvider } from './palette/pageActions.js';
+import { VisitsProvider } from './palette/visits.js';
 import { PageFrameProvider } from './shell/pageFrame.js';
 import { Shell } from './shell/Shell.js';
 import { useAppliedTheme } from './shell/theme.js';
@@ -24,9 +25,11 @@ function SignedInApp() {
         <DecisionsProvider>
           <PageFrameProvider>
             <ShortcutsProvider>
-              <PaletteHost>
-                <Shell />
-              </PaletteHost>
+              <VisitsProvider>
+                <PaletteHost>
+                  <Shell />
+                </PaletteHost>
+              </VisitsProvider>
             </ShortcutsProvider>
           </PageFrameProvider>
         </DecisionsProvider>

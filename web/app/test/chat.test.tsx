@@ -460,6 +460,28 @@ describe('the end of a sitting', () => {
     await screen.findByText('Thank you. It is noted, and agents learn from it.');
   });
 
+  it('that was rated before it ended is not asked for again, and one before it says nothing', async () => {
+    const at = (minute: number) => ({ at: `2026-01-31T09:${minute}:00Z` });
+    const server = chatServer();
+    const first = event('session.sitting_started', { metadata: { sitting: 1 }, ...at(10) });
+    server.append(
+      first,
+      says('a'),
+      event('session.sitting_ended', { metadata: { reason: 'asked', turn_count: 1 }, ...at(11) }),
+    );
+    server.append(event('session.sitting_started', { metadata: { sitting: 2 }, ...at(20) }), says('b'));
+    server.append(event('session.sitting_ended', { metadata: { reason: 'asked', turn_count: 1 }, ...at(25) }));
+    const rated = (minute: number, label: string) => ({ label, recorded_at: at(minute).at });
+    let items = [rated(12, 'negative')];
+    server.on(`GET /api/threads/${THREAD}/ratings`, () => answer({ items, counts: {} }));
+    const page = open(`/chat/${THREAD}`);
+    await screen.findByText('How was it?');
+    page.unmount();
+    items = [rated(12, 'negative'), rated(24, 'positive')];
+    open(`/chat/${THREAD}`);
+    await screen.findByText('You said: it was good.');
+  });
+
   it('that another tab rated says so', async () => {
     const server = chatServer();
     server.append(started(), says('a'), replies('b'), asked());

@@ -1,5 +1,5 @@
 import type { Session, SessionEvent } from '@sederunt/react';
-import { act, configure, screen, waitFor, within } from '@testing-library/react';
+import { act, screen, waitFor, within } from '@testing-library/react';
 import { userEvent } from '@testing-library/user-event';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { SignInProvider } from '../src/auth/SignInProvider.js';
@@ -84,9 +84,6 @@ function server(rows: readonly Session[], events: readonly unknown[] = []) {
   }
   return fake;
 }
-
-// The tabs are chunks of their own, and the first one to need a chunk waits for it.
-configure({ asyncUtilTimeout: 5_000 });
 
 beforeEach(() => {
   vi.spyOn(console, 'error').mockImplementation(() => undefined);

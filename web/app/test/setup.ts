@@ -1,6 +1,9 @@
 /** What jsdom lacks. */
-import { cleanup } from '@testing-library/react';
+import { cleanup, configure } from '@testing-library/react';
 import { afterEach } from 'vitest';
+
+// Other work on the machine makes pages slow; parts of pages are chunks, which have to be read first.
+configure({ asyncUtilTimeout: 10_000 });
 
 class NoResizes {
   observe() {}

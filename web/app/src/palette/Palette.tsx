@@ -10,6 +10,7 @@ import { bindingOf } from '../keyboard/keymap.js';
 import { PAGES } from '../pages.js';
 import type { PageAction } from './pageActions.js';
 import { usePaletteSearch } from './usePaletteSearch.js';
+import { useVisits } from './visits.js';
 
 export interface PaletteProps {
   onClose: () => void;
@@ -68,6 +69,8 @@ export function Palette({ onClose, actions }: PaletteProps) {
     navigate(path);
   };
   const pages = PAGES.filter((page) => matches(page.title, typed));
+  // What is on the screen is no place to go to.
+  const recent = useVisits().filter(({ href, title }) => href !== location.pathname && matches(title, typed));
   const offered = actions.filter((action) => matches(action.words, typed));
   return (
     <Radix.Root open onOpenChange={(isOpen) => !isOpen && onClose()}>
@@ -90,6 +93,15 @@ export function Palette({ onClose, actions }: PaletteProps) {
             <Command.List label="Found" className="max-h-[50vh] overflow-y-auto pb-1">
               {!isLooking && error === null && (
                 <Command.Empty className="px-4 py-3 text-soft">Nothing matches.</Command.Empty>
+              )}
+              {recent.length > 0 && (
+                <Command.Group heading="Recent" className={GROUP}>
+                  {recent.map((visit) => (
+                    <Item key={visit.href} value={`recent ${visit.href}`} onSelect={() => go(visit.href)}>
+                      <Name>{visit.title}</Name>
+                    </Item>
+                  ))}
+                </Command.Group>
               )}
               {offered.length > 0 && (
                 <Command.Group heading="Do" className={GROUP}>

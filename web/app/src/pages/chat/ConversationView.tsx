@@ -21,18 +21,20 @@ import { useToast } from '../../components/ToastProvider.js';
 import { sessionQueryKey } from '../../data/queryKeys.js';
 import { useKey } from '../../keyboard/KeyboardProvider.js';
 import { usePageActions } from '../../palette/pageActions.js';
+import { useNoteVisit } from '../../palette/visits.js';
 import { ChatBar } from './ChatBar.js';
 import { ChatLog } from './ChatLog.js';
 import { Composer, type ComposerHandle } from './Composer.js';
 import { Confirmation } from './Confirmation.js';
 import { type EndedSitting, isBusyStatus, readConversation } from './chatRows.js';
-import { isIncognito } from './chatSession.js';
+import { chatTitle, isIncognito } from './chatSession.js';
 import { DraftReply } from './DraftReply.js';
 import type { BusyMode, Drafts } from './drafts.js';
 import { EndCard } from './EndCard.js';
 import { OutgoingBubble } from './OutgoingBubble.js';
 import type { Outbox, OutgoingMessage } from './outbox.js';
 import { userIdOf, useSpeaker } from './speaker.js';
+import { chatPath } from './threadId.js';
 import { useChatActions } from './useChatActions.js';
 
 /** The row of a chat, kept fresh by hints. It is not asked for while the chat is being opened. */
@@ -197,6 +199,8 @@ export function ConversationView(props: ConversationViewProps) {
       isIncognito: incognito,
       afterSequence: events.at(-1)?.sequence ?? 0,
     });
+
+  useNoteVisit(chatPath(threadId), chatTitle(session));
 
   const canEnd = chat.hasOpenSitting && !end.isPending;
   usePageActions([

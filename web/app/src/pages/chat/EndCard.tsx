@@ -1,6 +1,7 @@
 /** What stands under a sitting that has ended: what it was about, whether it helped, and how to go on. */
 import { isRefusal, newIdempotencyKey, useSederuntClient } from '@sederunt/react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { ThumbsDown, ThumbsUp } from 'lucide-react';
 import { useEffect, useId, useRef, useState } from 'react';
 import { Button } from '../../components/Button.js';
 import { useKeys } from '../../keyboard/KeyboardProvider.js';
@@ -44,8 +45,8 @@ function useRating(threadId: string, ended: EndedSitting) {
       }),
     onSettled: () => queries.invalidateQueries({ queryKey }),
   });
-  // The two times come from one clock: the server's.
-  const stored = ratings.data?.items.findLast((one) => Date.parse(one.recorded_at) >= Date.parse(ended.at));
+  // It may have been rated before it ended. The two times come from one clock: the server's.
+  const stored = ratings.data?.items.findLast((one) => Date.parse(one.recorded_at) >= Date.parse(ended.begunAt));
   const given = rate.isSuccess && rate.data.recorded ? rate.variables : undefined;
   const label = given ?? stored?.label;
   return {
@@ -157,10 +158,10 @@ function Rating({ threadId, ended, isIncognito }: { threadId: string; ended: End
       <fieldset className="flex flex-wrap items-center gap-2">
         <legend className="float-left mr-2">How was it?</legend>
         <Button shortcut="thumb-up" onClick={() => rating.rate('positive')}>
-          <span aria-hidden="true">👍</span> Good
+          <ThumbsUp size={14} aria-hidden="true" /> Good
         </Button>
         <Button shortcut="thumb-down" onClick={() => rating.rate('negative')}>
-          <span aria-hidden="true">👎</span> Not good
+          <ThumbsDown size={14} aria-hidden="true" /> Not good
         </Button>
         <Button kind="ghost" shortcut="skip-rating" onClick={() => rating.rate('skip')}>
           Skip

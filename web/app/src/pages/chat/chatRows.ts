@@ -32,7 +32,8 @@ export type ChatRow = SaidRow | CallRow | NoteRow;
 /** How the last sitting ended. */
 export interface EndedSitting {
   sequence: number;
-  at: string;
+  /** When it began, as far as the log is loaded: what was rated since is this sitting. */
+  begunAt: string;
   reason: string;
   turnCount: number;
   summary: string | undefined;
@@ -71,14 +72,14 @@ function texts(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((one): one is string => typeof one === 'string' && one.trim() !== '') : [];
 }
 
-export function readEnded(event: SessionEvent): EndedSitting {
+export function readEnded(event: SessionEvent, begunAt = event.at): EndedSitting {
   const metadata = metadataOf(event);
   const memory = fields(fields(metadata['state'])['session_memory']);
   const turnCount = metadata['turn_count'];
   const summary = memory['summary'];
   return {
     sequence: event.sequence,
-    at: event.at,
+    begunAt,
     reason: metadataText(event, 'reason') ?? '',
     turnCount: typeof turnCount === 'number' ? turnCount : 0,
     summary: typeof summary === 'string' && summary.trim() !== '' ? summary : undefined,
@@ -198,7 +199,8 @@ function readSitting(events: readonly SessionEvent[], turns: Turns) {
     events,
     (one) => one.type === 'session.sitting_started' || one.type === 'session.sitting_ended',
   );
-  const begun = lastOf(events, (one) => one.type === 'session.sitting_started')?.sequence ?? 0;
+  const start = lastOf(events, (one) => one.type === 'session.sitting_started');
+  const begun = start?.sequence ?? 0;
   const said = lastOf(events, (one) => one.type === 'user.message' || one.type === 'agent.message');
   const isOver = border?.type === 'session.sitting_ended' && (said === undefined || said.sequence < border.sequence);
   const crisis = lastOf(
@@ -207,7 +209,7 @@ function readSitting(events: readonly SessionEvent[], turns: Turns) {
   );
   return {
     hasOpenSitting: border === undefined ? said !== undefined : border.type === 'session.sitting_started',
-    ended: isOver && border !== undefined ? readEnded(border) : undefined,
+    ended: isOver && border !== undefined ? readEnded(border, (start ?? events[0])?.at) : undefined,
     crisisText: crisis === undefined ? undefined : contentText(crisis.content),
     lastSaid: said,
   };

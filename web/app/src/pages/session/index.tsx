@@ -9,9 +9,10 @@ import { Skeleton } from '../../components/Skeleton.js';
 import { useKey } from '../../keyboard/KeyboardProvider.js';
 import { leadingTo } from '../../lib/entryRow.js';
 import { useUrlParameters } from '../../lib/urlParameters.js';
+import { useNoteVisit } from '../../palette/visits.js';
 import { usePageTitle } from '../../shell/pageFrame.js';
 import { listAddress } from '../sessions/listAddress.js';
-import { sessionName } from '../sessions/sessionName.js';
+import { sessionAddress, sessionName } from '../sessions/sessionName.js';
 import { FactsStrip } from './FactsStrip.js';
 import { type ChangeParameters, SESSION_PARAMETERS, type SessionParameters, TABS, type TabName } from './parameters.js';
 import { SessionHeader } from './SessionHeader.js';
@@ -72,6 +73,7 @@ function OpenSession({ row, parameters, onChange }: OpenSessionProps) {
   const children = useChildren(row.id);
   const count = children.data?.length ?? 0;
   useLeave(row.id);
+  useNoteVisit(sessionAddress(row.id), sessionName(row));
   return (
     <>
       <SessionHeader row={row} actions={actions} />
