@@ -34,6 +34,13 @@ const MEASUREMENTS: Record<
   scrolling: { measure: measureScrolling, plants: ['long-tasks', 'all-rows', 'leak'] },
 };
 
+/** The bars that no slow variant of their measurement breaks: of these nobody knows whether they can be missed. */
+function unplanted(): BarName[] {
+  const plants = Object.values(MEASUREMENTS).flatMap((measurement) => measurement.plants);
+  const caught = new Set<string>(plants.flatMap((plant) => PLANTS[plant].catches));
+  return (Object.keys(BARS) as BarName[]).filter((name) => !caught.has(name));
+}
+
 function say(text: string): void {
   process.stdout.write(`${text}\n`);
 }
@@ -93,6 +100,8 @@ export async function main(args: readonly string[]): Promise<number> {
     );
     return 2;
   }
+  const bars = unplanted();
+  if (bars.length > 0) throw new Error(`No slow variant breaks ${bars.join(', ')}.`);
   const scene = await Scene.set(args.includes('--short'));
   try {
     return (await measureAll(scene, args.includes('--plants'), only)) ? 0 : 1;
