@@ -90,12 +90,12 @@ pub fn judge(expect: Expect<'_>, found: Option<&RowState>) -> Result<(), Refusal
         (Expect::Absent, found) => found.is_none(),
         (Expect::AbsentOrOf(_), None) => true,
         (Expect::AbsentOrOf(id), Some(found)) => matches!(found, RowState::Of(of) if **of == *id),
+        (Expect::StillOf(id), None) => id.is_none(),
+        (Expect::StillOf(id), Some(found)) => matches!(found, RowState::Of(of) if Some(&**of) == id),
         (Expect::Version(version), None) => version.is_none(),
         (Expect::Version(version), Some(found)) => {
             matches!(found, RowState::Version(found) if Some(*found) == version)
         }
-        (Expect::StillOf(id), None) => id.is_none(),
-        (Expect::StillOf(id), Some(found)) => matches!(found, RowState::Of(of) if Some(&**of) == id),
         (Expect::Pending, found) => found == Some(&RowState::Approval(approval::ApprovalState::Pending)),
     };
     match expect {
