@@ -43,6 +43,7 @@ const TUNING: &[(&str, &str)] = &[
     ("CONVERSATION_SWEEP_ROWS_MAX", "rows of a sweep, which is followed by another"),
     ("FORGET_SESSIONS_MAX", "sessions of a commit, which is followed by another"),
     ("EMBED_TEXTS_MAX", "texts of a call, which is followed by another"),
+    ("DELIVERIES_TAKEN_MAX", "deliveries of a look, which is followed by another"),
     ("LOG_EVENTS_READ", "events that a run reads back"),
     ("SITTING_MESSAGES_MAX", "messages that a summary reads"),
     ("EARLIER_ARCS_MAX", "memories that are compared"),

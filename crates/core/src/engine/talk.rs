@@ -10,6 +10,7 @@ use smallvec::smallvec;
 use super::log::{DraftEvent, check_batch};
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Verb};
+use crate::channel::delivery;
 use crate::error::{Conflict, Error, Result};
 use crate::event::{AppendOutcome, Event, NewEvent};
 use crate::ids::{Incarnation, SessionId, TenantId};
@@ -440,6 +441,7 @@ pub enum NextTurn {
 
 pub(super) fn change_from_plan(session: &Session, plan: &TurnPlan) -> Change {
     let TurnPlan { step, talk } = plan.clone();
+    let filed = delivery::filed(session, &step.events);
     // For a queued turn the row names the turn before events are appended; otherwise the appended message opens it.
     let opens = step.update.turn.is_some();
     let (update, events) = (Write::Update(Box::new(step.update)), Write::Append(step.events));
@@ -450,6 +452,7 @@ pub(super) fn change_from_plan(session: &Session, plan: &TurnPlan) -> Change {
         ChangePart { on: PartTarget::Session(session.id.clone()), guard: Guard::seen(session), writes };
     let mut change = Change::new(session.tenant.clone()).part(part);
     change.records = step.records;
+    change.records.extend(filed);
     change
 }
 
@@ -464,7 +467,7 @@ pub(super) fn talk_change(session: &Session, talk: Talk) -> Change {
 }
 
 /// The session and its talk row after a commit.
-fn landed(
+pub(super) fn landed(
     mut session: Session,
     mut talk: Talk,
     done: CommitResult,
@@ -475,7 +478,7 @@ fn landed(
     Ok((session, talk, part.appended))
 }
 
-fn new_event(slot: AppendOutcome) -> Option<Arc<Event>> {
+pub(super) fn new_event(slot: AppendOutcome) -> Option<Arc<Event>> {
     match slot {
         AppendOutcome::New(event) => Some(event),
         AppendOutcome::Repeat(_) => None,

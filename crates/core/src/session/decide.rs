@@ -12,6 +12,7 @@ use super::{
 use crate::access::{Actor, Role, Verb, within_prefix};
 use crate::activity::bridge;
 use crate::approval::{Approval, ApprovalState};
+use crate::channel::conversation::REPLACED_BY;
 use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
@@ -560,8 +561,8 @@ fn check_title(title: &str) -> Result<()> {
 
 fn check_caller_metadata(actor: &Actor, metadata: &Json) -> Result<()> {
     check_metadata(metadata)?;
-    if object(metadata).contains_key(TOOL_SLUG) {
-        return Err(Error::invalid(format!("metadata.{TOOL_SLUG}"), "is written by Sederunt alone"));
+    if let Some(own) = [TOOL_SLUG, REPLACED_BY].into_iter().find(|own| object(metadata).contains_key(*own)) {
+        return Err(Error::invalid(format!("metadata.{own}"), "is written by Sederunt alone"));
     }
     if actor.role != Role::Channel
         && let Some(key) = object(metadata).keys().find(|key| PLATFORM_KEYS.contains(&key.as_str()))

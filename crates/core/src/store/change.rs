@@ -76,6 +76,11 @@ impl Change {
                 event.land(self, done, now);
                 Cow::Owned(Record::AddFeedback(event))
             }
+            Record::AddDelivery(delivery) => {
+                let mut delivery = delivery.clone();
+                delivery.land(appended(), now);
+                Cow::Owned(Record::AddDelivery(delivery))
+            }
             Record::OpenDocument(document) => {
                 let mut document = document.clone();
                 document.land(appended());

@@ -33,6 +33,7 @@ const STEPS: &[(&str, &str)] = &[
     ("tool_sessions", include_str!("migrations/V21__tool_sessions.sql")),
     ("documents", include_str!("migrations/V22__documents.sql")),
     ("browser_sessions", include_str!("migrations/V23__browser_sessions.sql")),
+    ("channels", include_str!("migrations/V27__channels.sql")),
 ];
 
 /// The version that this program writes.

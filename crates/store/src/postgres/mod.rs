@@ -41,6 +41,7 @@ mod approvals;
 mod batching;
 mod bridges;
 mod browser_sessions;
+mod channels;
 mod claim;
 mod commit;
 mod connect;

@@ -4,6 +4,7 @@
 mod activity;
 mod activity_block;
 mod approvals;
+mod channels;
 mod conversations;
 mod documents;
 mod elicitation;

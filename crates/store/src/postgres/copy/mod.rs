@@ -28,10 +28,11 @@ use super::tx::AS_STORE;
 const PIECES_AHEAD: usize = 4;
 
 /// The sequences that continue where the files ended: the sequence, and the file and table that say where.
-const NUMBERED: [(&str, (&str, &str)); 9] = [
+const NUMBERED: [(&str, (&str, &str)); 10] = [
     ("'session_keys'", ("main", "session_heads")),
     ("pg_get_serial_sequence('docs', 'n')", ("main", "docs")),
     ("pg_get_serial_sequence('approvals', 'n')", ("main", "approvals")),
+    ("pg_get_serial_sequence('channel_deliveries', 'n')", ("main", "channel_deliveries")),
     ("pg_get_serial_sequence('feedback_events', 'n')", ("main", "feedback_events")),
     ("pg_get_serial_sequence('feedback_sessions', 'n')", ("main", "feedback_sessions")),
     ("pg_get_serial_sequence('lessons', 'n')", ("main", "lessons")),
