@@ -30,6 +30,7 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V21__tool_sessions.sql"),
     include_str!("migrations/V22__documents.sql"),
     include_str!("migrations/V23__browser_sessions.sql"),
+    include_str!("migrations/V24__copied_activity.sql"),
     include_str!("migrations/V27__channels.sql"),
 ];
 pub(super) const SEARCH: &[&str] =
