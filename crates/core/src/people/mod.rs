@@ -147,6 +147,28 @@ pub struct SharedSession {
     pub last_sequence: u64,
 }
 
+/// How far a link to a view alone reaches in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkReach {
+    /// It does not open the view: it is another view's, revoked or expired.
+    Nothing,
+    /// It opens the view, and the response that was asked about is not there or not its respondent's.
+    View,
+    /// It opens the view, and the response is its respondent's.
+    Response,
+}
+
+impl LinkReach {
+    /// `found` says of a link that opens the view whether the response is its respondent's.
+    pub const fn of(found: Option<bool>) -> Self {
+        match found {
+            None => Self::Nothing,
+            Some(false) => Self::View,
+            Some(true) => Self::Response,
+        }
+    }
+}
+
 impl SharedSession {
     pub fn of(session: Session) -> Self {
         let Session { id, head, details, .. } = session;

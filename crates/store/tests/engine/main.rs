@@ -24,6 +24,7 @@ mod promotions;
 mod queueing;
 mod quotas;
 mod repeats;
+mod respondents;
 mod responses;
 mod rights;
 mod shares;
