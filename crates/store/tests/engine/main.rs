@@ -5,6 +5,7 @@ mod activity;
 mod activity_block;
 mod approvals;
 mod conversations;
+mod document_readers;
 mod documents;
 mod elicitation;
 mod external;
