@@ -52,7 +52,6 @@ const TUNING: &[(&str, &str)] = &[
     ("LESSON_RIVALS_MAX", "lessons that are compared"),
     ("ANSWER_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
     ("DECIDE_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
-    ("DOCUMENT_CACHE_BYTES_MAX", "the size of a cache"),
     ("VECTOR_CACHE_BYTES_MAX", "the size of a cache"),
     // Defaults that a configuration or an agent replaces.
     ("CONTEXT_TOKENS_DEFAULT", "a default; the fitting of a context is tested with smaller ones"),

@@ -269,6 +269,7 @@ impl Engine {
     async fn load_log(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
         let session = self.load(actor, Verb::Read, id).await?;
         access::check_log(actor, &session, self.activity.owners_read)?;
+        self.check_shows_no_rows(actor, &session).await?;
         Ok(session)
     }
 

@@ -84,7 +84,8 @@ impl Engine {
         let Some(plan) = sitting::end(session, talk, why, arc.as_deref(), summary, records, now)? else {
             return Ok(None);
         };
-        match self.try_commit(change_from_plan(session, &plan)).await {
+        let change = self.turn_change(session, &plan, turn::died(session, now)).await?;
+        match self.try_commit(change).await {
             Ok(_) => Ok(Some(plan.talk)),
             Err(Refusal::Stale) => Ok(None),
             Err(Refusal::Rejected(error)) => Err(error),

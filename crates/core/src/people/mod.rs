@@ -98,10 +98,14 @@ impl FoundKey {
 
     /// Whether the key opens anything now.
     pub fn is_valid(&self, now: Timestamp) -> bool {
-        !self.tenant_suspended
-            && !self.user_refused
-            && self.key.revoked_at.is_none()
-            && self.key.expires_at.is_none_or(|until| until > now)
+        !self.tenant_suspended && !self.user_refused && self.key.is_current(now)
+    }
+}
+
+impl Key {
+    /// Whether the key is neither revoked nor expired.
+    pub fn is_current(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|until| until > now)
     }
 }
 

@@ -345,7 +345,7 @@ pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str
         attempts: (by == Authority::Decision).then_some(0),
         started: to == Status::Running,
         completed: to.is_terminal(),
-        deadline: Some(head.deadline_in(to)),
+        deadline: Some(session.deadline_in(to)),
         // An error of an earlier attempt is cleared when the session completes.
         error_message: (to == Status::Completed && session.details.error_message.is_some())
             .then(|| Box::from("")),

@@ -6,6 +6,7 @@ mod activity_block;
 mod approvals;
 mod channels;
 mod conversations;
+mod document_readers;
 mod documents;
 mod elicitation;
 mod external;
