@@ -74,6 +74,8 @@ describe('parameters of the address', () => {
     expect(location.search).toBe('?q=oban&seq=4');
     expect(result.current[0].seq).toBe(4);
     expect(history.length).toBe(steps + 1);
+    act(() => result.current[1]({ seq: 4, q: 'oban' }));
+    expect(history.length, 'what the address says already is no step').toBe(steps + 1);
     act(() => {
       result.current[1]({ tab: 'raw' }, { replace: true });
       result.current[1]({ seq: null }, { replace: true });

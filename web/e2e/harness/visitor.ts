@@ -10,6 +10,8 @@ export const PHONE = { width: 390, height: 844 };
 export interface VisitorOptions {
   theme?: 'light' | 'dark';
   size?: { width: number; height: number };
+  /** `reduce` unless said otherwise, so that nothing moves while a walk looks. */
+  motion?: 'reduce' | 'no-preference';
   /** Makes `axe` known to the pages. */
   hasAxe?: boolean;
   /** Takes certificates that no authority has signed. */
@@ -41,7 +43,7 @@ export class Visitor {
     const context = await browser.newContext({
       viewport: options.size ?? DESKTOP,
       colorScheme: options.theme ?? 'light',
-      reducedMotion: 'reduce',
+      reducedMotion: options.motion ?? 'reduce',
       locale: 'en-GB',
       timezoneId: 'UTC',
       ignoreHTTPSErrors: options.acceptsAnyCertificate ?? false,

@@ -48,3 +48,30 @@ walk('a person talks, ends the sitting, rates it and says why, by keyboard alone
   expect(ratings.map((rating) => [rating['label'], rating['turn_count_at_end']])).toEqual([['positive', 2]]);
   await card.getByRole('status').filter({ hasText: /./ }).first().waitFor();
 });
+
+walk('two tabs that end the same sitting both show its card, and it is rated once', async (stage) => {
+  const { api, url } = stage.shared;
+  const visitor = await stage.visitor(url);
+  const first = await visitor.open('/chat');
+  await first.getByRole('textbox', { name: 'Message' }).fill('When must the desks be ordered?');
+  await first.keyboard.press('Control+Enter');
+  await first.waitForURL(/\/chat\/web-[0-9a-z]{8}$/);
+  const thread = new URL(first.url()).pathname;
+  await first.getByText(ANSWER, { exact: true }).first().waitFor();
+  const second = await visitor.open(thread);
+  const ends = [first, second].map((page) => page.getByRole('button', { name: 'End', exact: true }));
+  await Promise.all(ends.map((end) => end.waitFor()));
+  // Pressed as they were on the screen: whichever is first takes the other's button away.
+  const buttons = await Promise.all(ends.map((end) => end.elementHandle()));
+  await Promise.all(buttons.map((button) => button?.evaluate((element) => (element as HTMLElement).click())));
+  const cards = [first, second].map((page) => page.getByRole('region', { name: 'End of the sitting' }));
+  await Promise.all(cards.map((card) => card.getByRole('heading', { name: /1 turn/ }).waitFor()));
+  await Promise.all(cards.map((card) => card.getByRole('button', { name: 'Good', exact: true }).waitFor()));
+  await cards[0]?.getByRole('button', { name: 'Good', exact: true }).click();
+  await cards[0]?.getByText('You said: it was good.').waitFor();
+  await cards[1]?.getByRole('button', { name: 'Not good', exact: true }).click();
+  await cards[1]?.getByText(/was rated already/).waitFor();
+  const ratings = await api.get(`/api${thread.replace('/chat/', '/threads/')}/ratings`);
+  expect(JSON.stringify(ratings['items'])).toContain('positive');
+  expect(JSON.stringify(ratings['items'])).not.toContain('negative');
+});

@@ -30,6 +30,18 @@ walk(
     await page.keyboard.press('Enter');
     await page.waitForURL((address) => address.pathname === `/sessions/${session}`);
 
+    await page.getByRole('heading', { level: 1, name: new RegExp(word) }).waitFor();
+    await page.keyboard.press('g');
+    await page.keyboard.press('i');
+    await page.waitForURL(/\/inbox/);
+    await page.keyboard.press('Control+k');
+    await page
+      .getByRole('group', { name: 'Recent' })
+      .getByRole('option', { name: new RegExp(word) })
+      .waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForURL((address) => address.pathname === `/sessions/${session}`);
+
     const focused = () => page.evaluate(() => document.activeElement?.outerHTML.slice(0, 80));
     await page.getByRole('link', { name: /^Chat/ }).focus();
     const before = await focused();

@@ -1,7 +1,8 @@
-import type { Page } from 'playwright-core';
+import type { Page, Request } from 'playwright-core';
 import { expect } from 'vitest';
 import { openSession, rowOf } from '../harness/transcript.js';
-import { within } from '../harness/waiting.js';
+import type { Visitor } from '../harness/visitor.js';
+import { until, within } from '../harness/waiting.js';
 import { walk } from '../harness/walk.js';
 import { externalSession, say } from '../harness/world.js';
 
@@ -19,6 +20,19 @@ async function setVisible(page: Page, isVisible: boolean): Promise<void> {
   );
 }
 
+/** The streams that the visitor's tabs hold open, by the path that they are of. */
+function openStreams(visitor: Visitor): () => string[] {
+  const open = new Map<Request, string>();
+  const end = (request: Request) => open.delete(request);
+  visitor.context.on('response', (answer) => {
+    const { pathname } = new URL(answer.url());
+    if (pathname.endsWith('/stream')) open.set(answer.request(), pathname);
+  });
+  visitor.context.on('requestfinished', end);
+  visitor.context.on('requestfailed', end);
+  return () => [...open.values()].sort();
+}
+
 /** A call of the page's own; a browser has six connections to a server, and a call that finds none waits. */
 function asks(page: Page): Promise<number> {
   const call = page.evaluate(async () => (await fetch('/api/sessions?limit=1')).status);
@@ -32,6 +46,7 @@ walk(
     const session = await externalSession(api, 'Looked at by eight');
     let last = await say(api, session, ['first']);
     const visitor = await stage.visitor(url);
+    const streams = openStreams(visitor);
     const tabs: Page[] = [];
     // A hidden tab keeps its stream for some seconds: the second half is opened when the first has given theirs up.
     for (const half of [TABS / 2, TABS / 2]) {
@@ -45,6 +60,9 @@ walk(
       );
     }
     expect(await Promise.all(tabs.map(asks))).toEqual(tabs.map(() => 200));
+    // One for the hints of all tabs, and one for the session of the tab that is looked at.
+    const wanted = [`/api/sessions/${session}/stream`, '/api/stream'];
+    await until('the tabs hold two streams', () => streams().join() === wanted.join());
 
     last = await say(
       api,
@@ -56,6 +74,7 @@ walk(
     await rowOf(newest, last).waitFor();
     await setVisible(first, true);
     await rowOf(first, last).waitFor();
+    await until('each of the two tabs that are looked at has a stream of its own', () => streams().length === 3);
 
     // The first tab reads the hints for all; when it closes, another one does.
     await first.close();

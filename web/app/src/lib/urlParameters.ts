@@ -112,7 +112,10 @@ export function useUrlParameters<P extends ParameterSet>(set: P) {
       // A second change in the same moment adds to the first one.
       latest.current = after;
       // The browser's own path: the router's is decoded in part, and would name another thing when it is decoded again.
-      navigate(location.pathname + writeParameters(set, after), { replace: options.replace ?? false });
+      const address = location.pathname + writeParameters(set, after);
+      // Radix tells a chosen tab twice, by the press and by the focus: the second one is no step of its own.
+      if (address === location.pathname + location.search) return;
+      navigate(address, { replace: options.replace ?? false });
     },
     [navigate, set],
   );

@@ -43,26 +43,26 @@ function useGoToKeys(): void {
  */
 function useFocusOfPage(place: string, path: string) {
   const main = useRef<HTMLElement>(null);
-  const shown = useRef(place);
+  const shown = useRef({ place, path });
   useEffect(() => {
-    if (shown.current === place) return;
-    shown.current = place;
-    main.current?.scrollTo(0, 0);
-    // A page that has put the focus into one of its fields keeps it there.
-    if (main.current?.contains(document.activeElement)) return;
-    main.current?.focus({ preventScroll: true });
-  }, [place]);
-  const shownPath = useRef(path);
-  useEffect(() => {
-    if (shownPath.current === path) return undefined;
-    shownPath.current = path;
-    // What is shown now may take the focus itself.
-    const frame = requestAnimationFrame(() => {
+    const before = shown.current;
+    if (before.path === path) return undefined;
+    shown.current = { place, path };
+    const isOtherPage = before.place !== place;
+    if (isOtherPage) main.current?.scrollTo(0, 0);
+    const take = () => {
       const { activeElement } = document;
-      if (activeElement === null || activeElement === document.body) main.current?.focus({ preventScroll: true });
+      const isLost = activeElement === null || activeElement === document.body;
+      // A page that has put the focus into one of its fields keeps it there, and so does a layer over it.
+      const isElsewhere = activeElement?.closest('main, [role="dialog"], [role="alertdialog"]') === null;
+      if (isLost || (isOtherPage && isElsewhere)) main.current?.focus({ preventScroll: true });
+    };
+    // What is hidden meanwhile loses the focus only when the next frame has been drawn.
+    let frame = requestAnimationFrame(() => {
+      frame = requestAnimationFrame(take);
     });
     return () => cancelAnimationFrame(frame);
-  }, [path]);
+  }, [place, path]);
   return main;
 }
 

@@ -40,6 +40,7 @@ export function ApprovalRow(props: ApprovalRowProps) {
       </label>
       <Link
         href={href}
+        replace={isOpen}
         data-row=""
         {...rowProps}
         ref={ref}

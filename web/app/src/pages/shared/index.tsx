@@ -16,6 +16,17 @@ import { ResultValue } from '../session/ResultValue.js';
 
 const GONE = new Error('This link has ended or was never valid. Ask the person who sent it for another.');
 
+/** What a session is called that has no title, or that cannot be read. */
+const NAMELESS = 'A shared session';
+
+function Heading({ children }: { children: string }) {
+  return (
+    <h1 dir="auto" className="text-title font-semibold wrap-anywhere">
+      {children}
+    </h1>
+  );
+}
+
 function Result({ result }: { result: unknown }) {
   if (result === null || result === undefined) return null;
   return (
@@ -45,22 +56,25 @@ function SharedSession({ id }: { id: string }) {
     () => void queries.invalidateQueries({ queryKey: sharedSessionQueryKey(id) }),
     [queries, id, isWriting, phase],
   );
-  const title = data?.title ?? 'A shared session';
+  const title = data?.title ?? NAMELESS;
   useEffect(() => {
     document.title = `${title} · Sederunt`;
   }, [title]);
 
   if (error !== null) {
     const isGone = isSignedOutRefusal(error) || ('status' in error && error.status === 404);
-    return <ErrorState error={isGone ? GONE : error} onRetry={isGone ? undefined : () => void refetch()} />;
+    return (
+      <>
+        <Heading>{NAMELESS}</Heading>
+        <ErrorState error={isGone ? GONE : error} onRetry={isGone ? undefined : () => void refetch()} />
+      </>
+    );
   }
   if (data === undefined) return <Skeleton />;
   return (
     <>
       <header className="flex flex-wrap items-center gap-3">
-        <h1 dir="auto" className="text-title font-semibold wrap-anywhere">
-          {title}
-        </h1>
+        <Heading>{title}</Heading>
         <StatusBadge status={data.status} />
       </header>
       <SessionTranscript
@@ -81,7 +95,10 @@ export function Page() {
   return (
     <main className="mx-auto flex min-h-dvh max-w-3xl flex-col gap-3 p-4">
       {token === null ? (
-        <EmptyState>This address needs its share link. Open the link that you were sent once more.</EmptyState>
+        <>
+          <Heading>{NAMELESS}</Heading>
+          <EmptyState>This address needs its share link. Open the link that you were sent once more.</EmptyState>
+        </>
       ) : (
         <SederuntProvider headers={{ 'x-share-token': token }} credentials="omit" scope={`share/${id}`}>
           <SharedSession id={id} />
