@@ -258,6 +258,27 @@ mod tests {
         assert!(content.ends_with("the rest was cut.]") && content.len() < limits::RESULT_BYTES_MAX + 100);
     }
 
+    #[tokio::test]
+    async fn what_comes_back_shows_no_secret_and_a_question_is_cut_behind_it() {
+        let long = "x".repeat(limits::SUMMARY_CHARS_MAX - 3);
+        let asks = Ok(Outcome::NeedsConfirmation { summary: format!("{long}hidden") });
+        let mut sent = SentSecrets::default();
+        sent.add("k", &"hidden".to_owned().into());
+        let mut tools = Toolbox::default().hiding(sent);
+        tools.add(tool("say", SCHEMA, Some(Ok(Outcome::done("it is hidden")))), Confirm::WhenAsked).unwrap();
+        tools.add(tool("ask", SCHEMA, Some(asks)), Confirm::WhenAsked).unwrap();
+        let said = tools.call(&call("say", r#"{"n":1}"#), &context(false)).await;
+        assert_eq!(said, Ok(Outcome::done("it is [secret k]")));
+        let asked = tools.call(&call("ask", r#"{"n":1}"#), &context(false)).await;
+        assert_eq!(asked, Ok(Outcome::NeedsConfirmation { summary: format!("{long}[se") }));
+        let Err(Error::BadArguments { problems, .. }) =
+            tools.call(&call("say", r#"{"n":"hidden"}"#), &context(false)).await
+        else {
+            panic!("they fit")
+        };
+        assert!(!problems.join(" ").contains("hidden"), "{problems:?}");
+    }
+
     #[test]
     fn a_tool_that_cannot_be_offered_is_refused() {
         let mut tools = Toolbox::default();
