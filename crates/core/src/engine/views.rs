@@ -1,34 +1,26 @@
-//! Commands on views: publishing one, showing it to respondents, taking an answer, handing answers to runs.
+//! Commands on views: showing one to respondents, and letting them through its gate. Publishing one is in
+//! `views/publishing.rs`, its answers are in `views/answering.rs`.
 
-use std::time::Duration;
+mod answering;
+mod publishing;
 
-use smallvec::smallvec;
-use uuid::Uuid;
-
-use super::people::{INSTALLATION_TENANT, NewShare, audit, check_share_life};
-use super::work::{fence, without_a_claim};
-use super::{CommandOutcome, Decided, Engine};
-use crate::access::{self, Actor, Role, ShareAccess, Verb};
-use crate::approval::{Approval, asked_by};
+use super::people::INSTALLATION_TENANT;
+use super::{Decided, Engine};
+use crate::access::{Actor, Role};
+use crate::approval::Approval;
 use crate::definitions::entity::{EMAIL, Entity, LEAD};
 use crate::definitions::{Agent, DefinitionKind, DocQuery, StoredDefinition, Task, View};
 use crate::error::{Conflict, Error, Result};
-use crate::event::{AppendOutcome, EventQuery};
-use crate::ids::{SessionId, TenantId, UserId, check_name};
+use crate::ids::{SessionId, TenantId};
 use crate::json::Json;
 use crate::limits;
-use crate::people::{SecretHash, Share};
 use crate::response;
-use crate::session::query::Page;
-use crate::session::{MemoryMode, Session};
-use crate::store::{Change, ChangePart, Guard, IdemKey, PartTarget, Record, Write};
+use crate::session::Session;
+use crate::store::{Change, Record};
 use crate::time::Timestamp;
-use crate::view::answer::{self, ViewAnswer};
-use crate::view::decide::{self, SubmitOutcome, SubmitRequest};
+use crate::view::ViewAudience;
+use crate::view::decide;
 use crate::view::respondent::{self, Admission, CookieClaims, Lead, Respondent, RespondentKind, admit};
-use crate::view::{SESSION_FACET, ViewAudience};
-use crate::work::run::Run;
-use crate::work::{Pause, Settle};
 
 /// A view that a session has published, with the link that opens it.
 #[derive(Clone, Debug)]
@@ -122,169 +114,6 @@ pub struct SubmitResult {
 }
 
 impl Engine {
-    /// Publishes a view for a session that the caller has claimed, with a link that opens it to strangers. A repeat
-    /// changes nothing, and returns the same link.
-    pub async fn publish(
-        &self,
-        actor: &Actor,
-        session: &SessionId,
-        epoch: u64,
-        id: Option<&str>,
-        wish: View,
-        key: Option<IdemKey>,
-    ) -> Result<PublishedView> {
-        access::check_general(actor, Verb::Work)?;
-        let id: Box<str> = match (id, key) {
-            (Some(id), _) => {
-                check_name("id", id)?;
-                id.into()
-            }
-            // A repeat of the call is about the view that the first one made.
-            (None, Some(key)) => Uuid::from_bytes(key.scope).to_string().into(),
-            (None, None) => self.ids.ordered().to_string().into(),
-        };
-        let view = View { session_id: Some(session.to_string()), ..wish };
-        let secret = self.tenant.installation_key().await?;
-        self.decide_and_commit(|| {
-            let (id, view) = (id.clone(), view.clone());
-            Box::pin(async move {
-                if key.is_none()
-                    && let Some(doc) = self.tenant.doc(&actor.tenant, DefinitionKind::View, &id).await?
-                {
-                    let before: StoredDefinition<View> = StoredDefinition::of(&doc)?;
-                    return if before.value == view {
-                        Ok(Decided::Nothing(()))
-                    } else {
-                        Err(Conflict::AlreadyExists.into())
-                    };
-                }
-                let found = self.sessions.session(&actor.tenant, session).await?;
-                let session = found.ok_or_else(|| without_a_claim(actor, Error::NotFound))?;
-                let change = self.publication(actor, &session, epoch, &id, view, &secret).await?;
-                Ok(Decided::change(change.keyed(key)))
-            })
-        })
-        .await?;
-        let doc = self.tenant.doc(&actor.tenant, DefinitionKind::View, &id).await?.ok_or(Error::NotFound)?;
-        let token = respondent::link_token(&secret, &actor.tenant, &id);
-        Ok(PublishedView { view: StoredDefinition::of(&doc)?, token })
-    }
-
-    async fn publication(
-        &self,
-        actor: &Actor,
-        session: &Session,
-        epoch: u64,
-        id: &str,
-        view: View,
-        secret: &[u8; 32],
-    ) -> Result<Change> {
-        let now = self.tenant.now().await?;
-        if !session.head.holds(&actor.credential, epoch, now) {
-            return Err(Conflict::Fenced.into());
-        }
-        if session.head.is_talk || session.details.memory_mode == MemoryMode::Incognito {
-            return Err(Error::invalid(
-                SESSION_FACET,
-                "only work publishes views; talk asks in its own words",
-            ));
-        }
-        let ends = match view.publish_config.expires_at {
-            None => now.plus(limits::VIEW_LINK_LIFE),
-            Some(end) if end > now && end <= now.plus(limits::SHARE_LIFE_MAX) => end,
-            Some(_) => {
-                return Err(Error::invalid("publish_config.expires_at", "must lie ahead, within a year"));
-            }
-        };
-        let share = Share {
-            id: respondent::link_id(secret, &actor.tenant, id),
-            tenant: actor.tenant.clone(),
-            session: Some(session.id.clone()),
-            access: ShareAccess::Submit,
-            view: Some(id.to_owned()),
-            user: None,
-            created_by: actor.user.clone(),
-            created_at: now,
-            expires_at: ends,
-            revoked_at: None,
-            tenant_suspended: false,
-        };
-        let hash = SecretHash::of(&respondent::link_token(secret, &actor.tenant, id));
-        // The row is changed too, so that the session is not deleted concurrently without its views.
-        let part = ChangePart {
-            on: PartTarget::Session(session.id.clone()),
-            guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
-            writes: smallvec![Write::Update(Box::default())],
-        };
-        let made_by = actor.user.clone().or_else(|| session.head.holder.clone());
-        let doc = new_doc(id, view, made_by)?;
-        Ok(Change::new(actor.tenant.clone())
-            .part(part)
-            .record(doc)
-            .record(Record::AddShare { share, hash })
-            .audited(audit(actor, "view.publish", id)))
-    }
-
-    /// Makes a link that opens one view in a browser without signing in. With a user it is personal: that user answers
-    /// the view, and only owners make such a link. Without one it lets strangers respond to a view that takes responses,
-    /// and owners and the view's maker make it.
-    pub async fn share_view(
-        &self,
-        actor: &Actor,
-        id: &str,
-        user: Option<&UserId>,
-        expires_in: Duration,
-        key: Option<IdemKey>,
-    ) -> Result<NewShare> {
-        access::check_general(actor, if user.is_some() { Verb::Administer } else { Verb::Configure })?;
-        check_share_life(expires_in)?;
-        let view = self.found_view(actor, id).await?;
-        match user {
-            Some(user) => {
-                if !view.value.takes_answers() {
-                    return Err(Error::invalid(
-                        "id",
-                        "this view is not published: nobody could answer it through a link",
-                    ));
-                }
-                let found = self.tenant.user(&actor.tenant, user).await?;
-                if !found.is_some_and(|found| found.is_active() && found.role != Role::Guest) {
-                    return Err(Error::invalid(
-                        "user_id",
-                        "must be an active owner or member of this tenant",
-                    ));
-                }
-            }
-            None => {
-                if actor.role != Role::Owner && (view.created_by.is_none() || view.created_by != actor.user) {
-                    return Err(Error::denied("only an owner, or who made it, shares this view"));
-                }
-                if view.value.response.is_none() {
-                    return Err(Error::invalid(
-                        "id",
-                        "this view takes no responses; the run that publishes a view makes its link",
-                    ));
-                }
-            }
-        }
-        let now = self.tenant.now().await?;
-        let drawn = self.ids.ordered();
-        let share = Share {
-            id: drawn.to_string(),
-            tenant: actor.tenant.clone(),
-            session: view.value.session_id.as_deref().map(SessionId::stored),
-            access: ShareAccess::Submit,
-            view: Some(view.id.to_string()),
-            user: user.cloned(),
-            created_by: actor.user.clone(),
-            created_at: now,
-            expires_at: now.plus(expires_in),
-            revoked_at: None,
-            tenant_suspended: false,
-        };
-        self.keep_share(actor, share, None, "view.share", drawn, key).await
-    }
-
     /// A view: whole to its maker, owners and workers, its questions to respondents. `cookie` is the respondent's.
     pub async fn view(&self, actor: &Actor, id: &str, cookie: Option<&str>) -> Result<ViewDisplay> {
         let view = self.found_view(actor, id).await?;
@@ -423,193 +252,6 @@ impl Engine {
         Ok(clearance(&secret, &actor.tenant, &view, Respondent::lead(&entity), false, now))
     }
 
-    /// Takes an answer: the event, the closed question, the session's return to the queue, and the new lead are one
-    /// commit. The same answer of the same respondent again changes nothing; a repeat under the same key is answered as the
-    /// first request was.
-    pub async fn submit(
-        &self,
-        actor: &Actor,
-        id: &str,
-        cookie: Option<&str>,
-        wish: &Submission,
-        key: Option<IdemKey>,
-    ) -> Result<SubmitResult> {
-        let secret = self.tenant.installation_key().await?;
-        // A stranger without a cookie gets a name once, before the first round.
-        let stranger = &Respondent::cookie(self.ids.hex());
-        if self.found_view(actor, id).await?.value.response.is_some() {
-            return self.submit_as_response(actor, id, cookie, wish, stranger, key).await;
-        }
-        let done = self
-            .decide_within(limits::ANSWER_ROUNDS_MAX, || {
-                Box::pin(async {
-                    let view = self.found_view(actor, id).await?;
-                    let now = self.tenant.now().await?;
-                    let cleared = known(&secret, actor, &view, cookie, now);
-                    let admitted = admit(&view, actor, cleared.map(|cleared| cleared.who))?;
-                    let (who, lead, sets_cookie) = match (admitted, &wish.lead) {
-                        (Admission::As(who), _) => {
-                            let is_lead = who.kind == RespondentKind::Lead;
-                            (who, None, is_lead)
-                        }
-                        (Admission::Anyone, _) => (stranger.clone(), None, true),
-                        (Admission::AsLead, None) => {
-                            return Err(Error::invalid("lead", "say who you are first: name and e-mail"));
-                        }
-                        (Admission::AsLead, Some(lead)) => {
-                            let entity = self.lead_id(&actor.tenant, &secret, lead).await?;
-                            let record = self.new_lead(&actor.tenant, &entity, lead).await?;
-                            (Respondent::lead(&entity), record, true)
-                        }
-                    };
-                    let session = self.session_of(&actor.tenant, &view).await?;
-                    let before = self.answer_of(&secret, &view, &session, &who).await?;
-                    let cookie =
-                        sets_cookie.then(|| clearance(&secret, &actor.tenant, &view, who.clone(), true, now));
-                    let name = who.answer_name(&secret, &actor.tenant, &view.id);
-                    let submit = SubmitRequest {
-                        respondent: &who,
-                        name: &name,
-                        values: &wish.values,
-                        before: before.as_ref().map(|before| &before.values),
-                    };
-                    let asked = self.pending_of(&session).await?;
-                    let taken = match decide::submit(&view, &session, asked.as_ref(), submit, now)? {
-                        SubmitOutcome::Stands => {
-                            let sequence = before.map(|before| before.sequence);
-                            return Ok(Decided::Nothing((who, sequence, cookie)));
-                        }
-                        SubmitOutcome::Taken(taken) => *taken,
-                    };
-                    let mut change = self.change_for(&session, taken.step).await?;
-                    change.records.extend(taken.record);
-                    change.records.extend(lead);
-                    Ok(Decided::Change(Box::new(change.keyed(key)), Some((who, cookie))))
-                })
-            })
-            .await;
-        let (respondent, sequence, cookie, repeated) = match self.or_replayed(actor, key, done).await? {
-            CommandOutcome::Nothing((who, sequence, cookie)) => {
-                let first = match key {
-                    Some(key) => self.sessions.recall(&actor.tenant, key).await?,
-                    None => None,
-                };
-                (who, sequence, cookie, first.is_none())
-            }
-            CommandOutcome::Done(done, taken) => match (&done.replay, taken) {
-                (None, Some((who, cookie))) => {
-                    let first = done.parts.first().and_then(|part| part.appended.first());
-                    (who, first.map(AppendOutcome::sequence), cookie, false)
-                }
-                (Some(_), _) | (None, None) => {
-                    let (who, sequence) = self.answered_before(actor, id, cookie, &secret).await?;
-                    (who, sequence, None, false)
-                }
-            },
-        };
-        let sequence = sequence.ok_or_else(|| Error::internal("an answer has no place"))?;
-        Ok(SubmitResult { respondent, sequence, repeated, cookie })
-    }
-
-    /// The answer to a repeated submit: who gave the answer that stands, and its place in the log.
-    async fn answered_before(
-        &self,
-        actor: &Actor,
-        id: &str,
-        cookie: Option<&str>,
-        secret: &[u8; 32],
-    ) -> Result<(Respondent, Option<u64>)> {
-        let view = self.found_view(actor, id).await?;
-        let cleared = known(secret, actor, &view, cookie, self.tenant.now().await?);
-        let Admission::As(who) = admit(&view, actor, cleared.map(|cleared| cleared.who))? else {
-            return Err(Conflict::AlreadyAnswered.into());
-        };
-        let session = self.session_of(&actor.tenant, &view).await?;
-        let answer = self.answer_of(secret, &view, &session, &who).await?;
-        Ok((who, answer.map(|answer| answer.sequence)))
-    }
-
-    /// The answers to a view, oldest first.
-    pub async fn answers(
-        &self,
-        actor: &Actor,
-        id: &str,
-        after: u64,
-        limit: usize,
-    ) -> Result<Page<ViewAnswer, u64>> {
-        super::sessions::check_limit(limit)?;
-        let view: StoredDefinition<View> = self.definition(actor, id).await?;
-        if view.value.session_id.is_none() {
-            // An unpublished view has no answers.
-            return Ok(Page::default());
-        }
-        let session = self.session_of(&actor.tenant, &view).await?;
-        access::check(actor, Verb::Read, &session)?;
-        let types = vec![answer::SUBMIT.to_owned()];
-        let query = EventQuery { after, types, limit, ..EventQuery::default() };
-        let page = self.sessions.events(&actor.tenant, &session.id, query).await?;
-        let given =
-            page.events.iter().filter_map(ViewAnswer::of).filter(|answer| *answer.view_id == *view.id);
-        Ok(Page { items: given.collect(), next: page.has_more.then_some(page.next_after) })
-    }
-
-    /// Records in the log that a run was given these answers: a run that takes over is given them too.
-    pub async fn show_answers(
-        &self,
-        actor: &Actor,
-        id: &SessionId,
-        epoch: u64,
-        answers: &[ViewAnswer],
-    ) -> Result<()> {
-        access::check_general(actor, Verb::Work)?;
-        let names: Vec<String> = answers.iter().map(|answer| answer.name.clone()).collect();
-        let part = ChangePart {
-            on: PartTarget::Session(id.clone()),
-            guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
-            writes: smallvec![Write::Append(vec![answer::injected(&names)?])],
-        };
-        self.commit(Change::new(actor.tenant.clone()).part(part)).await.map(drop)
-    }
-
-    /// The answers that a claim is handed.
-    pub(super) async fn handed(&self, session: &Session, epoch: u64, run: &Run) -> Result<Vec<ViewAnswer>> {
-        let mut answers = Vec::new();
-        for waiting in run.handed(epoch) {
-            answers.extend(self.answer_named(session, &waiting.name).await?);
-        }
-        Ok(answers)
-    }
-
-    /// A settlement that pauses for a view, with the view and an earlier answer looked up.
-    pub(super) async fn with_view(&self, session: &Session, how: Settle) -> Result<Settle> {
-        let Settle::Yield { pause: Pause::Human { question: Some(question) }, usage } = how else {
-            return Ok(how);
-        };
-        let Some(id) = asked_by(&question) else {
-            return Ok(Settle::Yield { pause: Pause::Human { question: Some(question) }, usage });
-        };
-        let doc = self.tenant.doc(&session.tenant, DefinitionKind::View, &id).await?;
-        let view: Option<StoredDefinition<View>> = doc.as_ref().map(StoredDefinition::of).transpose()?;
-        let published = view.filter(|view| view.value.session_id.as_deref() == Some(session.id.as_str()));
-        let Some(view) = published else {
-            return Err(Error::invalid("question.view_id", "names no view that this session has published"));
-        };
-        let mut fields = question.fields();
-        if !fields.iter().any(|(key, _)| key == "text") {
-            fields.insert(0, ("text".to_owned(), Json::of(&view.value.title)?));
-        }
-        let question = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
-        let secret = self.tenant.installation_key().await?;
-        let token = respondent::link_token(&secret, &session.tenant, &view.id);
-        let question = Json::stored(respondent::without_token(question.as_str(), &token));
-        let run = Run::of(session);
-        let answer = match run.answers.iter().find(|waiting| waiting.view_id == *view.id) {
-            Some(waiting) => self.answer_named(session, &waiting.name).await?,
-            None => None,
-        };
-        Ok(Settle::Yield { pause: Pause::View { question, answer: answer.map(Box::new) }, usage })
-    }
-
     /// An approval as it is shown to a caller who may decide it. The stored question of a view holds the view's
     /// address; here the address becomes the link that opens it.
     pub(super) async fn with_link(&self, tenant: &TenantId, mut approval: Approval) -> Result<Approval> {
@@ -634,23 +276,6 @@ impl Engine {
         }
         approval.body.staged = Some(Json::object(fields.iter().map(|(key, value)| (key.as_str(), value))));
         Ok(approval)
-    }
-
-    /// The records that delete a deleted session's views.
-    pub(super) async fn views_to_drop(&self, session: &Session) -> Result<Vec<Record>> {
-        let query = DocQuery {
-            kind: DefinitionKind::View,
-            facets: vec![(SESSION_FACET, session.id.to_string())],
-            text: None,
-            of_user: None,
-            after: None,
-            limit: limits::PAGE_ROWS_MAX,
-        };
-        let views = self.tenant.docs(&session.tenant, query).await?.items;
-        Ok(views
-            .into_iter()
-            .map(|view| Record::DropDoc { kind: DefinitionKind::View, id: view.id })
-            .collect())
     }
 
     pub(super) async fn found_view(&self, actor: &Actor, id: &str) -> Result<StoredDefinition<View>> {
@@ -682,25 +307,6 @@ impl Engine {
     async fn session_of(&self, tenant: &TenantId, view: &StoredDefinition<View>) -> Result<Session> {
         let id = view.value.session_id.as_deref().ok_or(Conflict::ViewClosed)?;
         self.sessions.session(tenant, &SessionId::stored(id)).await?.ok_or(Error::NotFound)
-    }
-
-    async fn answer_of(
-        &self,
-        secret: &[u8; 32],
-        view: &StoredDefinition<View>,
-        session: &Session,
-        who: &Respondent,
-    ) -> Result<Option<ViewAnswer>> {
-        self.answer_named(session, &who.answer_name(secret, &session.tenant, &view.id)).await
-    }
-
-    async fn answer_named(&self, session: &Session, name: &str) -> Result<Option<ViewAnswer>> {
-        let Some(sequence) = self.sessions.sequence_of(&session.tenant, &session.id, name).await? else {
-            return Ok(None);
-        };
-        let query = EventQuery { after: sequence - 1, limit: 1, ..EventQuery::default() };
-        let page = self.sessions.events(&session.tenant, &session.id, query).await?;
-        Ok(page.events.first().and_then(ViewAnswer::of))
     }
 
     /// The entity id of a lead: the existing one with this address, or a new one.
