@@ -21,6 +21,7 @@ mod server_file;
 mod sessions;
 mod shares;
 mod tasks;
+mod tools;
 mod whole;
 mod worker;
 mod world;

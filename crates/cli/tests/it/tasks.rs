@@ -26,6 +26,12 @@ fn stage(world: &World) {
         "questions": [{"key": "place", "label": "A place"}]});
     file(world, "view.json", &view);
     world.ok(&["views", "create", "view.json"]);
+    let tool = json!({"slug": "weather", "name": "Weather", "description": "Asks a service.", "timeout_ms": 5000,
+        "requires_confirmation": true, "output": {"type": "object", "schema": {"type": "object"}},
+        "input_schema": {"type": "object", "properties": {"key": {"type": "string", "writeOnly": true}}},
+        "run": {"type": "http", "url": "https://example.org/", "method": "PUT", "headers": {"x-from": "here"}}});
+    file(world, "tool.json", &tool);
+    world.ok(&["tools", "create", "tool.json"]);
     world.ok(&["tasks", "create", "task.json"]);
 }
 
@@ -100,6 +106,7 @@ fn definitions_are_listed_edited_and_carried_over_without_a_server() {
         ("entities", ENTITY),
         ("criteria", "tone"),
         ("views", "where"),
+        ("tools", "weather"),
     ] {
         let table = world.ok(&[noun, "ls"]);
         assert!(table.lines().count() == 2 && table.contains(found), "{table}");
@@ -134,7 +141,7 @@ fn definitions_are_listed_edited_and_carried_over_without_a_server() {
     world.ok(&["bundle", "export", "bundle.json"]);
     let other = World::new();
     std::fs::copy(world.path("bundle.json"), other.path("bundle.json")).unwrap();
-    assert_eq!(other.ok(&["bundle", "import", "bundle.json"]), "imported 5\n");
+    assert_eq!(other.ok(&["bundle", "import", "bundle.json"]), "imported 6\n");
     let text = |world: &World| world.ok(&["bundle", "export"]);
     assert_eq!(text(&other), text(&world));
     file(&other, "wrong.json", &json!({"tasks": [{"id": "t", "slug": "t"}]}));
