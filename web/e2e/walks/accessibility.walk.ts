@@ -114,7 +114,7 @@ walk('nothing moves for those who want no motion, and what runs breathes for the
   for (const motion of ['reduce', 'no-preference'] as const) {
     const visitor = await stage.visitor(url, { motion });
     const page = await visitor.open('/');
-    await page.getByRole('list', { name: 'Running' }).waitFor();
+    await page.getByRole('list', { name: 'Running', exact: true }).waitFor();
     if (motion === 'reduce') expect(await moving(page)).toBe(0);
     else await until('the dot of what runs breathes', async () => (await moving(page)) > 0);
     if (motion === 'no-preference') continue;

@@ -21,7 +21,7 @@ walk('the demo shows every page alive', async (stage) => {
   const visitor = await stage.visitor(url);
   const page = await visitor.open('/');
   for (const section of ['Needs you', 'Running', 'Can be handed over', 'Failed', 'Done today']) {
-    await page.getByRole('list', { name: section }).getByRole('link').first().waitFor();
+    await page.getByRole('list', { name: section, exact: true }).getByRole('link').first().waitFor();
   }
 
   await page.goto(new URL('/inbox', url).href);
