@@ -5,6 +5,7 @@ mod agents;
 mod api;
 mod args;
 mod caps;
+mod channels;
 mod chat;
 mod commands;
 mod config;

@@ -18,6 +18,7 @@ use tracing_subscriber::EnvFilter;
 use crate::agents;
 use crate::api::server_file::{self, Running, StoreUser};
 use crate::caps;
+use crate::channels::{self, RunningChannels};
 use crate::commands::CommandContext;
 use crate::config::{AuthKind, Config, Jwt, LogFormat};
 use crate::demo;
@@ -67,6 +68,7 @@ pub struct RunningServer {
     store: Sederunt,
     server: Server,
     executor: Option<RunningExecutor>,
+    channels: RunningChannels,
     directory: Option<PathBuf>,
     drain: Duration,
 }
@@ -90,12 +92,13 @@ impl RunningServer {
         }
         let store = opened?;
         match Self::over(&store, config, server_config).await {
-            Ok((server, key, executor)) => Ok(Self {
+            Ok((server, key, executor, channels)) => Ok(Self {
                 url: format!("http://{}", server.local_addr()),
                 key,
                 store,
                 server,
                 executor,
+                channels,
                 directory: directory.map(Path::to_owned),
                 drain: config.shutdown.drain.0,
             }),
@@ -111,7 +114,8 @@ impl RunningServer {
         store: &Sederunt,
         config: &Config,
         mut server_config: ServerConfig,
-    ) -> Result<(Server, String, Option<RunningExecutor>)> {
+    ) -> Result<(Server, String, Option<RunningExecutor>, RunningChannels)> {
+        let channels = channels::declared(config)?;
         let key = match (&config.operator_key_file, config.directory()) {
             (Some(file), _) => server_file::read_key(file)?,
             (None, Some(directory)) => server_file::operator_key(directory)?,
@@ -121,7 +125,8 @@ impl RunningServer {
         let kit = Arc::new(agents::kit(config)?);
         store.engine().declare_secrets(kit.secret_hosts());
         store.engine().declare_models(kit.clone());
-        server_config.conversations = Some(agents::conversations(store.engine(), kit.clone(), config)?);
+        let conversations = agents::conversations(store.engine(), kit.clone(), config)?;
+        server_config.conversations = Some(conversations.clone());
         let server = Server::bind(store.engine().clone(), server_config).await.map_err(refused)?;
         if let Some(directory) = config.directory() {
             let url = format!("http://{}", server.local_addr());
@@ -130,15 +135,19 @@ impl RunningServer {
         let reached_at =
             config.public_url.clone().unwrap_or_else(|| format!("http://{}", server.local_addr()));
         let executor = agents::start_executor(store.engine(), kit, config, &reached_at);
-        Ok((server, key, executor))
+        let channels = RunningChannels::start(channels, &conversations);
+        Ok((server, key, executor, channels))
     }
 
     /// Serves until `shutdown` resolves, lets open work finish for a while, and closes everything.
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) {
         // A command that comes while this server shuts down must wait for the store, not call a closed port.
+        let channels = self.channels;
         let leave = async {
             shutdown.await;
             self.directory.as_deref().into_iter().for_each(server_file::forget);
+            // A bot would begin turns that nobody waits for any more.
+            channels.stop().await;
         };
         self.server.run(leave).await;
         if let Some(executor) = self.executor {

@@ -4,6 +4,7 @@
 //! callers authenticate ([`Auth`]), how much they may ask, and how streams reach them. It decides nothing about the
 //! product: an `if` about sessions belongs in the core.
 
+pub mod channels;
 mod config;
 mod connections;
 mod http;

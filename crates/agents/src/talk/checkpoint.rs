@@ -10,6 +10,7 @@ use sederunt_core::event::Event;
 use sederunt_core::ids::SessionId;
 use sederunt_core::memory::{extract, summary};
 use sederunt_core::safety::{self, Level};
+use sederunt_core::talk::Talk;
 use sederunt_core::{Error, Session, limits as core_limits};
 
 use super::Conversations;
@@ -27,10 +28,23 @@ impl Conversations {
     /// Looks back over a conversation. Without new messages, nothing is done.
     pub async fn checkpoint(&self, actor: &Arc<Actor>, id: &SessionId) -> Result<Checkpoint, Error> {
         let (session, talk) = self.engine.sitting(actor, id).await?;
+        let Some((found, events_read)) = self.looked_back(&session, &talk).await? else {
+            return Ok(Checkpoint::default());
+        };
+        let wrote = self.engine.look_back(actor, id, found).await?;
+        Ok(Checkpoint { ran: true, events_read, wrote })
+    }
+
+    /// What a look back over a conversation finds, and how many messages it has read; `None` without new messages.
+    pub(super) async fn looked_back(
+        &self,
+        session: &Session,
+        talk: &Talk,
+    ) -> Result<Option<(LookbackResult, u64)>, Error> {
         let said =
-            self.engine.said_after(&session, talk.looked_back_to, core_limits::SITTING_MESSAGES_MAX).await?;
+            self.engine.said_after(session, talk.looked_back_to, core_limits::SITTING_MESSAGES_MAX).await?;
         let read = oldest_within(&said, limits::LOOK_BACK_CHARS_MAX);
-        let Some(last) = read.last().map(|event| event.sequence) else { return Ok(Checkpoint::default()) };
+        let Some(last) = read.last().map(|event| event.sequence) else { return Ok(None) };
         let texts: Vec<(&Event, String)> =
             read.iter().filter_map(|event| Some((event, event.text()?))).collect();
         let calm = |text: &str| safety::check(text, &self.settings.safety, None).level == Level::Calm;
@@ -44,14 +58,13 @@ impl Conversations {
         let candidates = texts
             .iter()
             .filter(|(event, text)| event.kind.as_str() == "user.message" && calm(text))
-            .filter(|(event, _)| is_the_holders(&session, event))
+            .filter(|(event, _)| is_the_holders(session, event))
             .flat_map(|(event, text)| extract::extract(text, event.sequence))
             .collect();
         let about = summary::summarise(&lines_from(talk.undecided_from()));
         let description = summary::summarise(&lines_from(0)).map(|made| made.summary);
         let found = LookbackResult { to: last, candidates, about, description };
-        let wrote = self.engine.look_back(actor, id, found).await?;
-        Ok(Checkpoint { ran: true, events_read: read.len() as u64, wrote })
+        Ok(Some((found, read.len() as u64)))
     }
 }
 

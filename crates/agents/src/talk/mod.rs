@@ -6,6 +6,7 @@
 //! messages ([`sweep`]). It keeps nothing that the log does not hold: what a dying process leaves half done, the next
 //! node closes, and goes on.
 
+mod channel;
 pub mod checkpoint;
 mod crisis_classifier;
 pub mod embeddings;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::access::Actor;
-use sederunt_core::engine::{Engine, NextTurn, Post, PostFate, StreamItem};
+use sederunt_core::engine::{Engine, NextTurn, Post, PostFate, RunningTurn, StreamItem};
 use sederunt_core::event::Event;
 use sederunt_core::ids::{CredentialId, ProcessWorker, SessionId, TenantId};
 use sederunt_core::safety;
@@ -31,7 +32,7 @@ use sederunt_core::session::{MemoryMode, SessionType};
 use sederunt_core::store::IdemKey;
 use sederunt_core::talk::turn::TurnHost;
 use sederunt_core::{Conflict, Error, limits as core_limits};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub use reply::TurnReply;
 
@@ -84,7 +85,7 @@ pub struct AcceptedMessage {
     /// The progress of its turn; closed when the turn is over. Silent for a turn that waits.
     pub progress: mpsc::UnboundedReceiver<Progress>,
     /// The turn's reply, where it runs here.
-    end: Option<tokio::sync::oneshot::Receiver<Result<TurnReply, Error>>>,
+    end: Option<oneshot::Receiver<Result<TurnReply, Error>>>,
 }
 
 impl Conversations {
@@ -148,22 +149,7 @@ impl Conversations {
                     self.end_first(&actor.tenant, id, first).await?;
                     continue;
                 }
-                PostFate::Started(begun) => {
-                    let (tell, end) = tokio::sync::oneshot::channel();
-                    let message = posted.message.clone();
-                    self.spawn(|this| async move {
-                        let done = this.run_turn(&begun, &message, &heard).await;
-                        drop(heard);
-                        let (tenant, id) = (begun.tenant().clone(), begun.session.id.clone());
-                        let goes_on = done.is_ok();
-                        let _ = tell.send(done);
-                        this.make_vectors_soon();
-                        if goes_on {
-                            this.work_off(&tenant, &id).await;
-                        }
-                    });
-                    Some(end)
-                }
+                PostFate::Started(begun) => Some(self.run_on(begun, posted.message.clone(), heard)),
                 PostFate::Waits => {
                     self.go_on(&actor.tenant, id);
                     None
@@ -173,6 +159,28 @@ impl Conversations {
             return Ok(AcceptedMessage { session: posted.session, message: posted.message, progress, end });
         }
         Err(Conflict::SessionBusy.into())
+    }
+
+    /// Runs an open turn, and then those that wait behind it. Returns where the reply comes.
+    fn run_on(
+        &self,
+        begun: Box<RunningTurn>,
+        message: Arc<Event>,
+        heard: mpsc::UnboundedSender<Progress>,
+    ) -> oneshot::Receiver<Result<TurnReply, Error>> {
+        let (tell, end) = oneshot::channel();
+        self.spawn(|this| async move {
+            let done = this.run_turn(&begun, &message, &heard).await;
+            drop(heard);
+            let (tenant, id) = (begun.tenant().clone(), begun.session.id.clone());
+            let goes_on = done.is_ok();
+            let _ = tell.send(done);
+            this.make_vectors_soon();
+            if goes_on {
+                this.work_off(&tenant, &id).await;
+            }
+        });
+        end
     }
 
     /// Waits for the reply to a message, on any node.

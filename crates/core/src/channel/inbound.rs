@@ -63,6 +63,11 @@ impl InboundMessage {
         Some(Identity { platform: profile.platform.to_owned(), external_id })
     }
 
+    /// The name of the message in the log. A platform numbers messages chat by chat.
+    pub fn external_event_id(&self) -> String {
+        format!("{}:{}", self.conversation.chat, self.message_id)
+    }
+
     /// What the log holds beside the text: the sender as the platform names them, and the words that are answered.
     pub fn metadata(&self, profile: &ChannelProfile) -> Result<Json> {
         let mut said = json!({

@@ -388,7 +388,7 @@ fn message_of(actor: &Actor, profile: &ChannelProfile, inbound: &InboundMessage)
         kind: "user.message".to_owned(),
         content: Some(Json::of(&inbound.text)?),
         metadata: Some(inbound.metadata(profile)?),
-        external_event_id: Some(inbound.message_id.to_string()),
+        external_event_id: Some(inbound.external_event_id()),
         ..DraftEvent::default()
     };
     check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))

@@ -1,0 +1,75 @@
+//! What every platform promises: a message is answered once, where it was said, and nobody is answered who must not be.
+
+use crate::desk::{ANN, Desk, GROUP, STRANGER};
+
+on_each_platform!(
+    a_direct_message_is_answered_once,
+    a_mention_in_a_group_is_answered_once,
+    talk_among_others_in_a_group_is_kept_and_not_answered,
+    a_stranger_is_kept_and_not_answered,
+    an_update_that_comes_again_is_answered_once_also_after_new,
+    new_begins_a_conversation_and_says_so,
+);
+
+async fn a_direct_message_is_answered_once(desk: Desk) {
+    desk.platform.say(ANN, "Hello.");
+    assert_eq!(desk.hears(1).await, [(ANN, "Here you are.".to_owned())]);
+    let sessions = desk.sessions().await;
+    assert_eq!(sessions.len(), 1);
+    assert_eq!(desk.messages(&sessions[0]).await, ["Hello.", "Here you are."]);
+}
+
+async fn a_mention_in_a_group_is_answered_once(desk: Desk) {
+    desk.platform.say_in(GROUP, ANN, "@desk_bot what is it?");
+    assert_eq!(desk.hears(1).await, [(GROUP, "Here you are.".to_owned())]);
+}
+
+async fn talk_among_others_in_a_group_is_kept_and_not_answered(desk: Desk) {
+    desk.platform.say_in(GROUP, ANN, "Lunch?");
+    desk.platform.say_in(GROUP, ANN, "@somebody_else Lunch?");
+    desk.platform.say(ANN, "Hello.");
+    assert_eq!(desk.hears(1).await[0].0, ANN);
+    let sessions = desk.sessions().await;
+    let group = sessions.iter().find(|session| session.head.is_group).unwrap();
+    assert_eq!(desk.messages(group).await, ["Lunch?", "@somebody_else Lunch?"]);
+}
+
+async fn a_stranger_is_kept_and_not_answered(desk: Desk) {
+    desk.platform.say(STRANGER, "Buy this.");
+    desk.platform.say_in(GROUP, STRANGER, "@desk_bot buy this.");
+    desk.platform.say(ANN, "Hello.");
+    assert_eq!(desk.hears(1).await[0].0, ANN);
+    assert_eq!(desk.sessions().await.len(), 3);
+}
+
+async fn an_update_that_comes_again_is_answered_once_also_after_new(desk: Desk) {
+    let hello = sederunt_stand_ins::telegram::message(ANN, ANN, "private", "Hello.");
+    let first = desk.platform.push("message", hello.clone());
+    desk.platform.push_again(first, "message", hello.clone());
+    desk.hears(1).await;
+    desk.platform.say(ANN, "/new");
+    desk.hears(2).await;
+    desk.platform.push_again(first, "message", hello);
+    desk.platform.say(ANN, "And now?");
+    desk.hears(3).await;
+    let sessions = desk.sessions().await;
+    let fresh = sessions.iter().find(|session| !session.head.inactive).unwrap();
+    assert_eq!(desk.messages(fresh).await, ["And now?", "Here you are."]);
+}
+
+async fn new_begins_a_conversation_and_says_so(desk: Desk) {
+    desk.platform.say(ANN, "Hello.");
+    desk.hears(1).await;
+    desk.platform.say(ANN, "/new");
+    let sent = desk.hears(2).await;
+    assert_eq!(sent[1], (ANN, "A new conversation has begun.".to_owned()));
+    let sessions = desk.sessions().await;
+    let old = sessions.iter().find(|session| session.head.inactive).unwrap();
+    let fresh = sessions.iter().find(|session| !session.head.inactive).unwrap();
+    assert_eq!(old.details.metadata.value()["replaced_by"], fresh.id.as_str());
+    let checkpoints = desk.events(old, "session.introspection").await;
+    assert_eq!(checkpoints.len(), 1);
+    assert_eq!(checkpoints[0]["reason"], "new_session");
+    desk.platform.say(STRANGER, "/new");
+    desk.hears(2).await;
+}
