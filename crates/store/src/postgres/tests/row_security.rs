@@ -298,7 +298,7 @@ async fn every_table_of_a_tenant_is_walled_and_no_role_may_pass() {
              AND (rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole OR rolcreatedb)"
         );
         assert_eq!(count(&admin, &strong).await, 0);
-        assert_eq!(count(&admin, &format!("SELECT count(*) FROM pg_roles WHERE {ours}")).await, 6);
+        assert_eq!(count(&admin, &format!("SELECT count(*) FROM pg_roles WHERE {ours}")).await, 7);
         let owned = format!(
             "SELECT count(*) FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
              WHERE c.relnamespace = '{}'::regnamespace AND r.{ours}",
