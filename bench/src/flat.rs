@@ -80,7 +80,7 @@ pub fn autosave(bench: &Bench) -> Result<Vec<Row>> {
             let view: View = sederunt_core::strict::read(form)?;
             let owner = subject::owner();
             engine.define(&owner, Some(id), view, None).await?;
-            let response = engine.open_response(&owner, id, None, None).await?.response.session.id;
+            let response = engine.open_response(&owner, id, None, None, None).await?.response.session.id;
             for nth in 0..saves {
                 save(engine, &response, nth).await?;
             }

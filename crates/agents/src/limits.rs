@@ -27,6 +27,8 @@ pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
 /// Result of one tool call; the rest is cut, and the model is told. Half of an event, so that it can be
 /// stored.
 pub const RESULT_BYTES_MAX: usize = 128 * 1024;
+/// A tool's question to a person before it acts; the rest is cut.
+pub const SUMMARY_CHARS_MAX: usize = 500;
 /// Problems with arguments that are listed before the rest is only counted.
 pub const PROBLEMS_MAX: usize = 5;
 /// One tool call.

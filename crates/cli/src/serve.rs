@@ -33,8 +33,12 @@ pub async fn run(context: &CommandContext, demo: bool) -> Result<()> {
     server_config.metrics = start_metrics();
     // Before the address is announced: a signal that comes at once must drain, not kill.
     let signals = Signals::new()?;
+    let public_url = server_config.public_url.clone();
     let server = RunningServer::open(config, server_config).await?;
-    let demo = demo.then(|| tokio::spawn(demo::run(server.store.conversations().clone())));
+    let demo = demo.then(|| {
+        let address = public_url.unwrap_or_else(|| server.url.clone());
+        tokio::spawn(demo::run(server.store.conversations().clone(), address))
+    });
     tracing::info!(target: "sederunt", url = %server.url, store = %config.store.0, "serving");
     let said = match context.out.line(format!("listening on {}", server.url)) {
         // The parent process may not read the line.

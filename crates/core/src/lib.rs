@@ -8,6 +8,7 @@ pub mod access;
 pub mod activity;
 pub mod approval;
 pub mod border;
+pub mod channel;
 pub mod clock;
 pub mod confidence;
 pub mod definitions;

@@ -65,6 +65,17 @@ pub const QUERY_CHARS_MAX: usize = 500;
 /// An error message, reason or other sentence given by a caller, in characters.
 pub const SENTENCE_CHARS_MAX: usize = 2_000;
 
+/// How long a channel remembers what it was told: longer than any platform repeats itself.
+pub const CHANNEL_UPDATE_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long a node holds a channel without renewing: another one takes over within twice this time.
+pub const CHANNEL_LEASE: Duration = Duration::from_secs(15);
+/// The words of another message that a message answers.
+pub const ANSWERED_MESSAGE_CHARS_MAX: usize = 1_000;
+/// The longest wait before something is sent again.
+pub const DELIVERY_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Deliveries that one look at a channel takes.
+pub const DELIVERIES_TAKEN_MAX: usize = 100;
+
 /// Default lease of a claim, renewed by heartbeats.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
 /// The longest lease: longer than this and a dead worker blocks its work for too long.

@@ -17,6 +17,7 @@ use futures_util::future::BoxFuture;
 
 pub use crate::activity::BridgeStore;
 pub use crate::approval::{ApprovalListStore, ApprovalStore};
+pub use crate::channel::ChannelStore;
 pub use crate::definitions::DocStore;
 pub use crate::document::DocumentStore;
 pub use crate::event::{EventStore, SearchStore};
@@ -78,7 +79,7 @@ sum_of_traits! {
 sum_of_traits! {
     /// Rows that belong to a tenant or to the installation. None of them is ever in memory alone.
     TenantStore =
-        SessionListStore SearchStore DocStore ApprovalListStore CrisisStore FeedbackStore
+        SessionListStore SearchStore ChannelStore DocStore ApprovalListStore CrisisStore FeedbackStore
         LessonStore ClaimStore WorkQueueStore BridgeStore KeyStore BrowserSessionStore UserStore TenantRowStore AuditStore
         UpkeepStore
 }

@@ -43,6 +43,7 @@ const TUNING: &[(&str, &str)] = &[
     ("CONVERSATION_SWEEP_ROWS_MAX", "rows of a sweep, which is followed by another"),
     ("FORGET_SESSIONS_MAX", "sessions of a commit, which is followed by another"),
     ("EMBED_TEXTS_MAX", "texts of a call, which is followed by another"),
+    ("DELIVERIES_TAKEN_MAX", "deliveries of a look, which is followed by another"),
     ("LOG_EVENTS_READ", "events that a run reads back"),
     ("SITTING_MESSAGES_MAX", "messages that a summary reads"),
     ("EARLIER_ARCS_MAX", "memories that are compared"),
@@ -51,7 +52,6 @@ const TUNING: &[(&str, &str)] = &[
     ("LESSON_RIVALS_MAX", "lessons that are compared"),
     ("ANSWER_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
     ("DECIDE_ROUNDS_MAX", "rounds that only a store that refuses each of them reaches"),
-    ("DOCUMENT_CACHE_BYTES_MAX", "the size of a cache"),
     ("VECTOR_CACHE_BYTES_MAX", "the size of a cache"),
     // Defaults that a configuration or an agent replaces.
     ("CONTEXT_TOKENS_DEFAULT", "a default; the fitting of a context is tested with smaller ones"),

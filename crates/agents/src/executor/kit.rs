@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use sederunt_core::definitions::agent::{
     HttpTool as HttpDefinition, McpTools, SecretHosts, Tool as Definition, ToolOfAgent, sends_to,
 };
@@ -25,7 +25,9 @@ use crate::model::price::Prices;
 use crate::model::retry::{RetryPolicy, Retrying};
 use crate::outbound::Outbound;
 use crate::tool::http::{ArgumentPlace, HttpTool, Secrets, Settings as HttpSettings};
-use crate::tool::{BadTool, CalledTool, Confirm, Error as ToolError, Tool, ToolSpec, Toolbox, mcp};
+use crate::tool::{
+    BadTool, CalledTool, Confirm, Error as ToolError, SentSecrets, Tool, ToolSpec, Toolbox, mcp,
+};
 
 /// The name of a model that runs outside Sederunt.
 const EXTERNAL: &str = "external";
@@ -271,7 +273,7 @@ impl Kit {
         Ok(toolbox)
     }
 
-    /// The values of an invocation with their secrets filled in, and the secrets that its call sends. A refusal names the
+    /// The values of an invocation with their secrets filled in, and these secrets. A refusal names the
     /// secret and not its value.
     pub fn with_secrets(
         &self,
@@ -283,9 +285,6 @@ impl Kit {
         let known = &self.means.get(tenant).unwrap_or(&none).secrets;
         let named = values::secrets_named(tool, values);
         let mut sent = SentSecrets::default();
-        for name in tool.header_secrets() {
-            sent.0.extend(known.get(name).map(|secret| (name.to_owned(), secret.value.clone())));
-        }
         let mut fields = values.fields();
         for (field, name) in named {
             let secret = known.get(&name).ok_or_else(|| format!("the secret `{name}` is not configured"))?;
@@ -297,7 +296,7 @@ impl Kit {
             }
             let value = Json::of(&secret.value.expose_secret()).map_err(|error| error.to_string())?;
             fields.iter_mut().filter(|(key, _)| *key == field).for_each(|(_, kept)| *kept = value.clone());
-            sent.0.push((name, secret.value.clone()));
+            sent.add(&name, &secret.value);
         }
         Ok((Json::object(fields.iter().map(|(key, value)| (key.as_str(), value))), sent))
     }
@@ -327,28 +326,6 @@ impl Kit {
         };
         let outbound = means.outbound.as_ref().unwrap_or(&self.outbound);
         HttpTool::new(settings, &means.secrets, outbound.clone())
-    }
-}
-
-/// The secrets that a call sends, by their names: what comes back must not repeat them.
-#[derive(Clone, Debug, Default)]
-pub struct SentSecrets(Vec<(String, SecretString)>);
-
-impl SentSecrets {
-    /// A text with every secret replaced by its name, also where it is written as JSON writes it.
-    pub fn hidden_in(&self, text: &str) -> String {
-        let mut shown = text.to_owned();
-        for (name, secret) in &self.0 {
-            let secret = secret.expose_secret();
-            if secret.is_empty() {
-                continue;
-            }
-            let label = format!("[secret {name}]");
-            shown = shown.replace(secret, &label);
-            let escaped = serde_json::to_string(secret).unwrap_or_default();
-            shown = shown.replace(escaped.trim_matches('"'), &label);
-        }
-        shown
     }
 }
 

@@ -15,7 +15,7 @@ use sederunt_core::work::{ClaimedRun, Pause, Settle};
 use sederunt_core::{Error, limits as core_limits};
 use serde_json::json;
 
-use super::kit::{Kit, SentSecrets};
+use super::kit::Kit;
 use crate::heartbeat::{Beat, ClaimEnd, Heartbeat};
 use crate::limits;
 use crate::steps::held_questions::HeldQuestions;
@@ -88,7 +88,7 @@ impl ToolJob {
                 let parked = opened.read::<ParkedCall>().map_err(Error::internal)?;
                 let answer = brief.run.resume.as_ref().map_or(InputAnswer::Decline, InputAnswer::of);
                 match parked.answered(&answer) {
-                    AfterAnswer::Ask(next) => return self.park(&next, &SentSecrets::default()).await,
+                    AfterAnswer::Ask(next) => return self.park(&next).await,
                     AfterAnswer::Call(parked, given) => {
                         input = Some(given);
                         (parked.args, parked.confirmed)
@@ -109,7 +109,7 @@ impl ToolJob {
             Err(why) => return Ok(fail("secret_refused", &why)),
         };
         let toolbox = match self.kit.invoked_tool(tenant, &invoked.definition).await {
-            Ok(toolbox) => toolbox,
+            Ok(toolbox) => toolbox.hiding(sent),
             Err(unfit) => return Ok(fail("tool_unfit", &unfit.to_string())),
         };
         let Some(spec) = toolbox.specs().into_iter().next() else {
@@ -146,17 +146,15 @@ impl ToolJob {
                 let limit = limits::RESULT_BYTES_MAX;
                 fail("result_too_large", &format!("the result is larger than {limit} bytes"))
             }
-            Ok(Outcome::Done { content, is_error: true, .. }) => {
-                fail("tool_failed", &sent.hidden_in(&content))
-            }
-            Ok(Outcome::Done { content, .. }) => completed(&sent.hidden_in(&content))?,
+            Ok(Outcome::Done { content, is_error: true, .. }) => fail("tool_failed", &content),
+            Ok(Outcome::Done { content, .. }) => completed(&content)?,
             Ok(Outcome::NeedsConfirmation { summary }) if !confirmed => {
-                return self.ask(&invoked, sent.hidden_in(&summary));
+                return self.ask(&invoked, summary);
             }
             Ok(Outcome::NeedsInput(asked)) => {
                 // The values are kept as they were filled in: without secrets.
                 let call = ToolCall { args: values, ..call };
-                return self.park(&ParkedCall::new(&call, 0, confirmed, *asked), &sent).await;
+                return self.park(&ParkedCall::new(&call, 0, confirmed, *asked)).await;
             }
             Ok(Outcome::NeedsConfirmation { .. }) => {
                 fail("tool_failed", "the tool asks again for what was agreed to")
@@ -166,9 +164,8 @@ impl ToolJob {
     }
 
     /// Puts what the tool asks before a person.
-    async fn park(&self, parked: &ParkedCall, sent: &SentSecrets) -> Result<Settle, Error> {
-        let shown = sent.hidden_in(parked.question()?.as_str());
-        let question = Json::parse(shown.as_bytes()).map_err(Error::internal)?;
+    async fn park(&self, parked: &ParkedCall) -> Result<Settle, Error> {
+        let question = parked.question()?;
         let sealed = self.engine.seal_call(&self.claimed.session, &Json::of(parked)?).await?;
         Ok(Settle::Yield { pause: Pause::Elicitation { question, sealed }, usage: None })
     }

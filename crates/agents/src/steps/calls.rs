@@ -94,8 +94,8 @@ impl<'a> CallAnswer<'a> {
 }
 
 impl CallRunner<'_> {
-    /// Handles a call that the log leaves open: as a person decided; else one that was begun has an unknown outcome,
-    /// and any other is made now.
+    /// Handles a call that the log leaves open: as a person decided; else one that was begun has an unknown outcome, unless
+    /// the tool finds what it began; and any other is made now.
     pub(crate) async fn take_up(
         &self,
         open: &OpenCall,
@@ -103,6 +103,10 @@ impl CallRunner<'_> {
     ) -> Result<CallOutcome, StepHalt> {
         match decided {
             Some(resume) => self.as_decided(open, resume).await,
+            None if open.begun && self.tools.finds_again(&open.call) => {
+                self.is_under_way(&open.call);
+                self.call(open, false, None).await
+            }
             None if open.begun => self.answer(&open.call, CallAnswer::unknown(), true).await,
             None => self.make(open, false, None).await,
         }
@@ -140,8 +144,24 @@ impl CallRunner<'_> {
         if let Some(summary) = self.tools.asks_first(call).filter(|_| !confirmed) {
             return self.ask_leave(call, summary);
         }
-        *self.claim.in_flight.lock() = Some(call.clone());
+        self.is_under_way(call);
         self.claim.append(vec![event("tool.invocation_started", invocation(call, None)?, None)]).await?;
+        self.call(open, confirmed, input).await
+    }
+
+    /// Notes the call that gets a result if the run ends meanwhile.
+    fn is_under_way(&self, call: &ToolCall) {
+        *self.claim.in_flight.lock() = Some(call.clone());
+    }
+
+    /// Calls the tool of an invocation that the log says was begun.
+    async fn call(
+        &self,
+        open: &OpenCall,
+        confirmed: bool,
+        input: Option<CallInput>,
+    ) -> Result<CallOutcome, StepHalt> {
+        let call = &open.call;
         let mut context = CallContext {
             tenant_id: self.claim.actor.tenant.clone(),
             session_id: self.claim.session.clone(),

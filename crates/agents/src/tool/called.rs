@@ -91,6 +91,10 @@ impl Tool for CalledTool {
         &self.spec
     }
 
+    fn finds_again(&self) -> bool {
+        true
+    }
+
     fn call<'a>(
         &'a self,
         call: &'a ToolCall,

@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sederunt_core::definitions::agent::{secrets_in, sends_to};
 use serde_json::Value;
 
-use super::{BadTool, CallContext, Error, Outcome, Tool, ToolCall, ToolSpec};
+use super::{BadTool, CallContext, Error, Outcome, SentSecrets, Tool, ToolCall, ToolSpec};
 use crate::limits;
 use crate::outbound::{self, Outbound};
 
@@ -58,6 +58,7 @@ pub struct HttpTool {
     has_query: bool,
     url: String,
     headers: HeaderMap,
+    sent: SentSecrets,
     outbound: Outbound,
 }
 
@@ -75,9 +76,10 @@ impl HttpTool {
         let address =
             outbound.check(&url).map_err(|why| BadTool::Address { name: spec.name.clone(), why })?;
         check_hosts(&spec.name, &address, &headers, secrets)?;
+        let sent = SentSecrets::named_in(headers.iter().map(|(_, value)| value.as_str()), secrets);
         let headers = filled(&spec.name, &headers, secrets)?;
         let has_query = method == Method::GET && arguments == ArgumentPlace::ByMethod;
-        Ok(Self { spec, method, has_query, url, headers, outbound })
+        Ok(Self { spec, method, has_query, url, headers, sent, outbound })
     }
 
     fn request(&self, call: &ToolCall, context: &CallContext) -> Result<RequestBuilder, Error> {
@@ -123,6 +125,10 @@ impl HttpTool {
 impl Tool for HttpTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn sends(&self) -> &SentSecrets {
+        &self.sent
     }
 
     fn call<'a>(
@@ -227,7 +233,7 @@ pub(super) fn wish_for_confirmation(content: &str) -> Option<String> {
     let answer: Value = serde_json::from_str(content).ok()?;
     (answer["requires_confirmation"] == Value::Bool(true)).then(|| {
         let words = answer["summary"].as_str().or(answer["message"].as_str());
-        words.unwrap_or("The tool asks for confirmation.").chars().take(500).collect()
+        words.unwrap_or("The tool asks for confirmation.").to_owned()
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! This room owns the trait that every tool implements and the toolbox they are called from. The toolbox checks a
 //! model's call before a tool sees it, and a tool's result before a model does: arguments against their schema,
-//! sizes, time. It refuses to decide whether a person must be asked first: it only reports
+//! sizes, time, secrets. It refuses to decide whether a person must be asked first: it only reports
 //! [`Outcome::NeedsConfirmation`], and a tool that needs it has not acted.
 
 mod called;
@@ -12,6 +12,7 @@ mod function;
 pub mod http;
 pub mod mcp;
 mod schema;
+mod sent_secrets;
 mod toolbox;
 
 use std::sync::Arc;
@@ -27,11 +28,22 @@ use elicitation::{CallInput, InputAsker, InputRequest};
 pub use error::{BadTool, Error};
 pub use function::{FunctionTool, tool};
 pub use schema::Schema;
+pub use sent_secrets::SentSecrets;
 pub use toolbox::{Confirm, Toolbox};
 
 /// A callable tool.
 pub trait Tool: Send + Sync + std::fmt::Debug {
     fn spec(&self) -> &ToolSpec;
+
+    /// Whether the same call, made again by another worker, finds what the first one began and waits for it.
+    fn finds_again(&self) -> bool {
+        false
+    }
+
+    /// The secrets of the configuration that every call of it sends.
+    fn sends(&self) -> &SentSecrets {
+        SentSecrets::NONE
+    }
 
     fn call<'a>(
         &'a self,

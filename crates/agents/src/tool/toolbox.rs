@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BadTool, CallContext, Error, Outcome, Schema, Tool, ToolCall, ToolSpec};
+use super::{BadTool, CallContext, Error, Outcome, Schema, SentSecrets, Tool, ToolCall, ToolSpec};
 use crate::limits;
 
 /// Whether a person must approve every call of a tool.
@@ -20,6 +20,8 @@ pub enum Confirm {
 pub struct Toolbox {
     tools: BTreeMap<String, Entry>,
     call_max: Duration,
+    /// The secrets among the arguments of its calls.
+    sent: SentSecrets,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,13 @@ impl Default for Toolbox {
 impl Toolbox {
     /// An empty box whose calls may take at most `call_max`.
     pub fn new(call_max: Duration) -> Self {
-        Self { tools: BTreeMap::new(), call_max }
+        Self { tools: BTreeMap::new(), call_max, sent: SentSecrets::default() }
+    }
+
+    /// Hides secrets that are among the arguments in everything that comes back, beside those that a tool itself sends.
+    #[must_use]
+    pub fn hiding(self, sent: SentSecrets) -> Self {
+        Self { sent, ..self }
     }
 
     pub fn add(&mut self, tool: Arc<dyn Tool>, confirm: Confirm) -> Result<(), BadTool> {
@@ -85,6 +93,11 @@ impl Toolbox {
         self.tools.get(name).map(|entry| entry.tool.spec())
     }
 
+    /// Whether a call that another worker began can be made again: see [`Tool::finds_again`].
+    pub fn finds_again(&self, call: &ToolCall) -> bool {
+        self.tools.get(&call.name).is_some_and(|entry| entry.tool.finds_again())
+    }
+
     /// The question to a person before this call may be begun; `None` where no approval is needed, or where the call
     /// could not be made anyway.
     pub fn asks_first(&self, call: &ToolCall) -> Option<String> {
@@ -97,6 +110,18 @@ impl Toolbox {
     /// Calls a tool, if the call is valid and needs no approval first.
     pub async fn call(&self, call: &ToolCall, context: &CallContext) -> Result<Outcome, Error> {
         let entry = self.tools.get(&call.name).ok_or_else(|| Error::Unknown { name: call.name.clone() })?;
+        let sent = entry.tool.sends().and(&self.sent);
+        let outcome = Self::call_entry(entry, call, context, &sent).await;
+        let outcome = outcome.and_then(|outcome| sent.hidden_in_outcome(outcome));
+        outcome.map(within_bounds).map_err(|error| sent.hidden_in_error(error))
+    }
+
+    async fn call_entry(
+        entry: &Entry,
+        call: &ToolCall,
+        context: &CallContext,
+        sent: &SentSecrets,
+    ) -> Result<Outcome, Error> {
         if call.args.len() > limits::ARGUMENT_BYTES_MAX {
             return Err(Error::ArgumentsTooLarge { limit: limits::ARGUMENT_BYTES_MAX });
         }
@@ -107,7 +132,9 @@ impl Toolbox {
         if entry.confirm == Confirm::Always && !context.confirmed {
             return Ok(Outcome::NeedsConfirmation { summary: leave_for(call) });
         }
-        entry.tool.call_within(call, context, entry.call_max).await.map(within_bounds)
+        let asker = context.asker.clone().map(|asker| sent.hidden_from(asker));
+        let context = CallContext { asker, ..context.clone() };
+        entry.tool.call_within(call, &context, entry.call_max).await
     }
 }
 
@@ -122,7 +149,14 @@ fn is_name(name: &str) -> bool {
 
 /// Cuts what is too long for a model and an event, and marks it.
 fn within_bounds(outcome: Outcome) -> Outcome {
-    let Outcome::Done { mut content, is_error, cut } = outcome else { return outcome };
+    let (mut content, is_error, cut) = match outcome {
+        Outcome::Done { content, is_error, cut } => (content, is_error, cut),
+        Outcome::NeedsConfirmation { summary } => {
+            let summary = summary.chars().take(limits::SUMMARY_CHARS_MAX).collect();
+            return Outcome::NeedsConfirmation { summary };
+        }
+        Outcome::NeedsInput(_) => return outcome,
+    };
     let is_long = content.len() > limits::RESULT_BYTES_MAX;
     if is_long {
         content.truncate(content.floor_char_boundary(limits::RESULT_BYTES_MAX));
@@ -222,6 +256,27 @@ mod tests {
             panic!("not cut");
         };
         assert!(content.ends_with("the rest was cut.]") && content.len() < limits::RESULT_BYTES_MAX + 100);
+    }
+
+    #[tokio::test]
+    async fn what_comes_back_shows_no_secret_and_a_question_is_cut_behind_it() {
+        let long = "x".repeat(limits::SUMMARY_CHARS_MAX - 3);
+        let asks = Ok(Outcome::NeedsConfirmation { summary: format!("{long}hidden") });
+        let mut sent = SentSecrets::default();
+        sent.add("k", &"hidden".to_owned().into());
+        let mut tools = Toolbox::default().hiding(sent);
+        tools.add(tool("say", SCHEMA, Some(Ok(Outcome::done("it is hidden")))), Confirm::WhenAsked).unwrap();
+        tools.add(tool("ask", SCHEMA, Some(asks)), Confirm::WhenAsked).unwrap();
+        let said = tools.call(&call("say", r#"{"n":1}"#), &context(false)).await;
+        assert_eq!(said, Ok(Outcome::done("it is [secret k]")));
+        let asked = tools.call(&call("ask", r#"{"n":1}"#), &context(false)).await;
+        assert_eq!(asked, Ok(Outcome::NeedsConfirmation { summary: format!("{long}[se") }));
+        let Err(Error::BadArguments { problems, .. }) =
+            tools.call(&call("say", r#"{"n":"hidden"}"#), &context(false)).await
+        else {
+            panic!("they fit")
+        };
+        assert!(!problems.join(" ").contains("hidden"), "{problems:?}");
     }
 
     #[test]

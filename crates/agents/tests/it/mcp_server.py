@@ -54,6 +54,12 @@ async def choose(ctx: Context) -> str:
 
 
 @server.tool()
+async def choose_for(ctx: Context, key: str) -> str:
+    answer = await ctx.elicit(f"Which colour for {key}?", Choice)
+    return f"{answer.action} for {key}"
+
+
+@server.tool()
 async def hang() -> str:
     await asyncio.sleep(3600)
     return "late"

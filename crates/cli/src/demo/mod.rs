@@ -40,9 +40,9 @@ const AGENT: &str = "demo-worker";
 /// One run in this many fails, so that there is a failure to look at.
 const FAIL_EVERY: usize = 6;
 
-/// Fills the store if it is empty, then keeps a log growing until it is dropped. A store with anything else is left
-/// alone.
-pub async fn run(conversations: Conversations) {
+/// Fills the store if it is empty, prints a link to the demo's form, then keeps a log growing until it is dropped. A store
+/// with anything else is left alone. `address` is where people reach the server.
+pub async fn run(conversations: Conversations, address: String) {
     let me = Arc::new(Actor::local(SourceKind::Api));
     let engine = conversations.engine().clone();
     match prepare(&conversations, &me).await {
@@ -54,6 +54,15 @@ pub async fn run(conversations: Conversations) {
         Err(error) => {
             tracing::warn!(target: "sederunt::demo", code = error.code(), %error, "the demo could not be started; the server goes on without it");
             return;
+        }
+    }
+    // A token is told once, so every start makes a link of its own.
+    match responses::link(&engine, &me, &address).await {
+        Ok(url) => {
+            tracing::info!(target: "sederunt::demo", url, "anyone answers the demo's form by this link, for a day");
+        }
+        Err(error) => {
+            tracing::debug!(target: "sederunt::demo", code = error.code(), %error, "the demo's form has no link");
         }
     }
     let mut worker = DemoWorker { engine, me, pace: PACE, runs: 0, finished: VecDeque::new() };
@@ -217,6 +226,9 @@ mod tests {
         for part in ["Plan the trip to Mull", "viewed **Isle of Mull** (place)", "comparing the ferries"] {
             assert!(block.contains(part), "{part}: {block}");
         }
+
+        let link = responses::link(&store, &me, "http://localhost:7070/").await.unwrap();
+        assert!(link.starts_with("http://localhost:7070/views/demo-picnic?share="), "{link}");
 
         let before = sessions.len();
         assert!(prepare(store.conversations(), &me).await.unwrap(), "a demo that was filled before goes on");

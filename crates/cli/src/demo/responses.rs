@@ -1,21 +1,26 @@
 //! Demo responses: a form, a response that was promoted to an entity, one whose promotion waits in the inbox, one that
 //! must not be promoted, and a draft. The form has an id that begins with `demo-`, and every response is marked as the
-//! demo's.
+//! demo's. Anyone with the link that a start prints answers the form.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use sederunt::{Actor, Engine, Json, Result, SessionId};
+use sederunt::{Actor, Engine, Error, Json, Result, SessionId};
 use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::definitions::View;
 use sederunt_core::session::decide::PatchSession;
+use sederunt_core::view::respondent;
 use serde_json::{Value, json};
 
 const FORM: &str = "demo-picnic";
+/// How long a link to the form works.
+const LINK_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub async fn collect(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
     let view: View = sederunt_core::strict::read(
         Json::of(&json!({
             "title": "What shall we bring to the picnic?",
+            "publish_config": {"gate": "none"},
             "questions": [
                 {"key": "place", "label": "Where shall we sit?", "required": true},
                 {"key": "tone", "label": "How shall we invite people?", "type": "choice",
@@ -58,15 +63,22 @@ pub async fn collect(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
     engine.save_response(me, &draft, None, &values, None).await.map(drop)
 }
 
+/// A new link by which anyone answers the form on a server at this address.
+pub async fn link(engine: &Engine, me: &Actor, address: &str) -> Result<String> {
+    let made = engine.share_view(me, FORM, None, LINK_LIFE, None).await?;
+    let token = made.token.ok_or_else(|| Error::internal("a new link has no token"))?;
+    Ok(respondent::link(&format!("{}/views/{FORM}", address.trim_end_matches('/')), &token))
+}
+
 async fn submit(engine: &Engine, me: &Arc<Actor>, title: &str, values: Value) -> Result<SessionId> {
     let id = open(engine, me, title).await?;
-    engine.submit_response(me, &id, None, Some(&Json::of(&values)?)).await?;
+    engine.submit_response(me, &id, None, Some(&Json::of(&values)?), None).await?;
     Ok(id)
 }
 
 /// Opens a response, marked as the demo's.
 async fn open(engine: &Engine, me: &Arc<Actor>, title: &str) -> Result<SessionId> {
-    let id = engine.open_response(me, FORM, None, None).await?.response.row.session;
+    let id = engine.open_response(me, FORM, None, None, None).await?.response.row.session;
     let mark = PatchSession {
         title: Some(Some(title.to_owned())),
         metadata: Some(Json::of(&json!({ "demo": true }))?),

@@ -1,4 +1,4 @@
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 
 use serde_json::Value;
 
@@ -31,6 +31,39 @@ fn a_demo_fills_an_empty_store_and_keeps_it_moving() {
         history["items"].get(0).cloned()
     });
     assert_eq!(server.stop("-TERM"), 0);
+}
+
+#[test]
+fn a_demo_prints_a_link_by_which_anyone_answers_its_form() {
+    let world = World::new();
+    let mut command = world.command(&["serve", "--demo", "--listen", "127.0.0.1:0", "--workers", "0"]);
+    let mut server = Running::start(&mut command);
+    let said = BufReader::new(server.child().stderr.take().unwrap())
+        .lines()
+        .map(|line| line.unwrap())
+        .find_map(|line| {
+            line.split_once("http://")
+                .filter(|(_, rest)| rest.contains("?share="))
+                .map(|(_, rest)| rest.to_owned())
+        })
+        .expect("a line with the link");
+    let link: String =
+        said.chars().take_while(|c| !c.is_whitespace() && *c != '"' && !c.is_control()).collect();
+    let (host, path) = link.split_once('/').unwrap();
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("picnic"), "{page}");
+    let listed = world.json(&["shares", "ls", "--view", "demo-picnic"]);
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
+    let statuses = ["draft", "submitted", "promoted"].map(|status| {
+        let page = world.json(&["responses", "ls", "demo-picnic", "--status", status]);
+        page["items"].as_array().unwrap().len()
+    });
+    assert_eq!(statuses, [1, 2, 1]);
+    assert!(world.ok(&["human", "block"]).contains("Plan the trip to Mull"));
 }
 
 #[test]

@@ -10,6 +10,13 @@ fn a_person_says_what_they_work_on_with_and_without_a_server() {
     assert!(world.ok(&["human", "active"]).contains("working on nothing"));
     let started = world.ok(&["human", "start", "q2"]);
     assert!(started.contains("Q2 review"), "{started}");
+    let again = world.json(&["human", "start", "q2"]);
+    world.ok(&["tasks", "pause", "q2"]);
+    assert_eq!(
+        world.json(&["human", "start", "q2"])["session"],
+        again["session"],
+        "it goes on, paused or not"
+    );
     let alone = world.json(&["human", "active"]);
     assert_eq!((&alone["session"]["user_id"], &alone["task"]["slug"]), (&Value::Null, &json!("q2")));
 
@@ -35,4 +42,8 @@ fn a_person_says_what_they_work_on_with_and_without_a_server() {
     assert_eq!(world.json(&["human", "forget", "--before", "2020-01-01T00:00:00Z"]), json!({"deleted": 0}));
     assert_eq!(world.json(&["human", "forget"]), json!({"deleted": 1}));
     assert!(world.ok(&["human", "forget"]).contains("deleted 0 sessions"));
+    world.fails(&["human", "start", "q2"], 4);
+    world.fails(&["human", "start", "nothing"], 3);
+    assert!(world.json(&["human", "active"])["session"].is_null());
+    assert_eq!(world.json(&["human", "stop"]), json!({"session": null}));
 }

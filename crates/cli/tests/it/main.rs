@@ -15,6 +15,7 @@ mod mcp;
 mod modes;
 mod people;
 mod print;
+mod responses;
 mod serve;
 mod server_file;
 mod sessions;

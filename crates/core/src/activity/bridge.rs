@@ -54,7 +54,8 @@ pub enum BridgeStart {
     New { ended: Option<Box<SessionStep>>, new: Box<NewSession> },
 }
 
-/// Decides a start. `running` is the person's bridge that runs now.
+/// Decides a start. `running` is the person's bridge that runs now. A start for the task that it is on changes nothing,
+/// so it is not refused where that task was paused meanwhile.
 pub fn start(
     holder: Option<UserId>,
     task: &StoredDefinition<Task>,
@@ -62,15 +63,18 @@ pub fn start(
     now: Timestamp,
     ids: &dyn IdSource,
 ) -> Result<BridgeStart> {
+    let is_on_it = |session: &Session| {
+        !is_overdue(&session.head, now) && session.details.task_id.as_deref() == Some(&*task.id)
+    };
+    if running.is_some_and(is_on_it) {
+        return Ok(BridgeStart::Running);
+    }
     check_active(task)?;
     let ended = match running {
-        Some(session) if !is_overdue(&session.head, now) => {
-            if session.details.task_id.as_deref() == Some(&*task.id) {
-                return Ok(BridgeStart::Running);
-            }
-            Some(end(session, Status::Completed, Authority::Engine, "superseded")?)
+        Some(overdue) if is_overdue(&overdue.head, now) => {
+            Some(end(overdue, Status::Abandoned, Authority::Sweeper, "deadline")?)
         }
-        Some(overdue) => Some(end(overdue, Status::Abandoned, Authority::Sweeper, "deadline")?),
+        Some(former) => Some(end(former, Status::Completed, Authority::Engine, "superseded")?),
         None => None,
     };
     let mut head = Head::blank(Incarnation::drawn(ids), SessionType::Mixed, Status::Running, holder.clone());

@@ -30,37 +30,85 @@ use crate::work::trigger::human_step;
 
 impl Engine {
     /// The change that carries out a step, with everything that follows from it.
-    pub(super) async fn change_for(&self, session: &Session, step: SessionStep) -> Result<Change> {
+    pub(super) async fn change_for(&self, session: &Session, mut step: SessionStep) -> Result<Change> {
         let mut change = Change::new(session.tenant.clone());
-        let ends = step.update.status.filter(|to| to.is_terminal());
+        let Some(to) = step.update.status.filter(|to| to.is_terminal()) else {
+            add(&mut change, session, step)?;
+            return Ok(change);
+        };
+        let mut below = Change::new(session.tenant.clone());
+        let told = self.call_off_children(&mut below, session, to).await?;
+        step.events.splice(0..0, told);
         let result = step.update.result.clone();
-        let ended = with_error(session, &step.update);
+        let ended = as_ended(session, &step.update);
         add(&mut change, session, step)?;
-        let Some(to) = ends else { return Ok(change) };
-        self.call_off_children(&mut change, session).await?;
+        join(&mut change, below);
         if let Some(parent) = &session.details.parent_id {
             self.follow(&mut change, &ended, parent, to, result).await?;
         }
         Ok(change)
     }
 
-    /// Cancels the steps of a session that has ended, and the steps of those.
-    fn call_off_children<'a>(
+    /// Cancels what a session that ends leaves unfinished: its steps, and the tools that its agent called unless it waited
+    /// for all of them. Returns the events about it for the session's own log.
+    async fn call_off_children(
+        &self,
+        change: &mut Change,
+        ended: &Session,
+        to: Status,
+    ) -> Result<Vec<NewEvent>> {
+        let has_steps = Run::of(ended).on_child_failure.is_some();
+        let may_have_called =
+            matches!(ended.head.session_type, SessionType::Agent | SessionType::Mixed) && to.is_failing();
+        let mut told = StepEvents::of(ended);
+        if !has_steps && !may_have_called {
+            return Ok(told.events);
+        }
+        for mut child in self.children_of(ended).await? {
+            if has_steps || tool_session::is_of_tool(&child) {
+                self.call_off(change, &mut child, &mut told).await?;
+            }
+        }
+        Ok(told.events)
+    }
+
+    /// Cancels the tools that a turn of talk called and which nobody waits for any more.
+    pub(super) async fn call_off_calls(&self, change: &mut Change, session: &Session) -> Result<()> {
+        for mut child in self.children_of(session).await? {
+            if tool_session::is_of_tool(&child) {
+                self.call_off(change, &mut child, &mut StepEvents::of(session)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels a child that is not needed any more; the worker of a task is asked to stop.
+    async fn call_off(&self, change: &mut Change, child: &mut Session, told: &mut StepEvents) -> Result<()> {
+        match called_off(child)? {
+            Some(step) => self.end_child(change, child, step, told).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a step of a child that mostly ends it, with the end of everything below it, and says so in its parent's log.
+    fn end_child<'a>(
         &'a self,
         change: &'a mut Change,
-        ended: &'a Session,
+        child: &'a mut Session,
+        mut step: SessionStep,
+        told: &'a mut StepEvents,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if Run::of(ended).on_child_failure.is_none() {
-                return Ok(());
-            }
-            for child in self.children_of(ended).await? {
-                if let Some(step) = called_off(&child)? {
-                    add(change, &child, step)?;
-                    self.call_off_children(change, &child).await?;
-                }
-            }
-            Ok(())
+            let Some(to) = step.update.status.filter(|to| to.is_terminal()) else {
+                return add(change, child, step);
+            };
+            let mut below = Change::new(child.tenant.clone());
+            let events = self.call_off_children(&mut below, child, to).await?;
+            step.events.splice(0..0, events);
+            add(change, child, step)?;
+            join(change, below);
+            child.head.status = to;
+            told.ended(child)
         })
     }
 
@@ -76,8 +124,15 @@ impl Engine {
         Box::pin(async move {
             let Some(parent) = self.sessions.session(&child.tenant, parent).await? else { return Ok(()) };
             let Some(policy) = Run::of(&parent).on_child_failure else { return Ok(()) };
-            if parent.head.status != Status::Running || Run::of(child).step.is_none() {
+            if Run::of(child).step.is_none() {
                 return Ok(());
+            }
+            let mut told = StepEvents::of(&parent);
+            if parent.head.status != Status::Running {
+                // The parent ended before its child, which was asked to stop then.
+                told.ended(child)?;
+                let step = SessionStep { events: told.events, ..SessionStep::of(Update::default()) };
+                return if step.events.is_empty() { Ok(()) } else { add(change, &parent, step) };
             }
             let mut family = self.children_of(&parent).await?;
             for member in family.iter_mut().filter(|member| member.id == child.id) {
@@ -87,18 +142,12 @@ impl Engine {
                 }
             }
             let runs: Vec<Run> = family.iter().map(Run::of).collect();
-            let mut told = StepEvents::of(&parent);
-            if let Some(ended) = family.iter().find(|member| member.id == child.id) {
-                told.ended(ended)?;
-            }
+            told.ended(child)?;
             let (started, effects) =
                 self.started_steps(&parent, &mut family, &runs, policy, &mut told).await?;
             join(change, started);
             for n in effects.call_off {
-                if let Some(step) = called_off(&family[n])? {
-                    add(change, &family[n], step)?;
-                    self.call_off_children(change, &family[n]).await?;
-                }
+                self.call_off(change, &mut family[n], &mut told).await?;
             }
             // Always written: of two children that end at once, the second must see the first.
             let mut step = match effects.parent {
@@ -107,7 +156,7 @@ impl Engine {
             };
             step.events.splice(0..0, told.events);
             let (end, result) = (step.update.status, step.update.result.clone());
-            let now_ended = with_error(&parent, &step.update);
+            let now_ended = as_ended(&parent, &step.update);
             add(change, &parent, step)?;
             if let (Some(end), Some(above)) = (end, &parent.details.parent_id) {
                 self.follow(change, &now_ended, above, end, result).await?;
@@ -169,10 +218,8 @@ impl Engine {
                 events.into_iter().try_for_each(|n| told.started(&family[n]))?;
                 return Ok((change, effects));
             };
-            add(&mut given_up, &family[n], steps::give_up(&family[n], &why)?)?;
-            self.call_off_children(&mut given_up, &family[n]).await?;
-            family[n].head.status = Status::Abandoned;
-            told.ended(&family[n])?;
+            let step = steps::give_up(&family[n], &why)?;
+            self.end_child(&mut given_up, &mut family[n], step, told).await?;
             told.gave_up = Some((family[n].clone(), why));
         }
     }
@@ -189,9 +236,10 @@ impl Engine {
     }
 }
 
-/// A session with the error that an update gives it.
-fn with_error(session: &Session, update: &Update) -> Session {
+/// A session with the status and the error that an update gives it.
+fn as_ended(session: &Session, update: &Update) -> Session {
     let mut ended = session.clone();
+    ended.head.status = update.status.unwrap_or(ended.head.status);
     if let Some(message) = &update.error_message {
         ended.details.error_message = Some(message.clone());
     }
@@ -275,11 +323,12 @@ fn started(child: &Session, mut run: Run, now: Timestamp, ids: &dyn IdSource) ->
     Ok(step)
 }
 
-/// Cancels a child that is not needed any more; a running one is told to stop. `None`: it has ended.
+/// Cancels a child that is not needed any more. A run of an agent is told to stop; a tool is fenced off at once, as its
+/// own cancelling does. `None`: it has ended.
 fn called_off(child: &Session) -> Result<Option<SessionStep>> {
     let by = match child.head.status {
         status if status.is_terminal() => return Ok(None),
-        Status::Running if child.head.claim.is_some() => {
+        Status::Running if child.head.claim.is_some() && child.head.session_type != SessionType::Tool => {
             let update = Update { stop_requested: Some(true), ..Update::default() };
             return Ok((!child.head.stop_requested).then(|| SessionStep::of(update)));
         }

@@ -114,11 +114,14 @@ pub(super) struct CommittedPatch {
     pub(super) inverse: Vec<PatchOp>,
 }
 
+/// What a place takes in memory without a document: a name that has none takes a place too.
+const PLACE_BYTES: u32 = 512;
+
 impl Default for DocumentDesk {
     fn default() -> Self {
         let slots = moka::sync::Cache::builder()
             .max_capacity(limits::DOCUMENT_CACHE_BYTES_MAX)
-            .weigher(|_, place: &Arc<DocumentPlace>| place.weight.load(Ordering::Relaxed))
+            .weigher(|_, place: &Arc<DocumentPlace>| place.weight.load(Ordering::Relaxed).max(PLACE_BYTES))
             .build();
         Self { slots, folds: Semaphore::new(limits::DOCUMENT_FOLDS_MAX) }
     }
@@ -131,10 +134,9 @@ impl DocumentDesk {
 
     /// Tells the cache what a document takes now, if that has changed enough to matter.
     pub(super) fn weigh(&self, name: &DocumentName, place: &Arc<DocumentPlace>, held: &HeldDocument) {
-        // What a place takes without a document.
-        const EMPTY: usize = 512;
         let rendered = held.rendered.as_ref().map_or(0, |(_, text, _)| text.len());
-        let weight = u32::try_from(EMPTY + held.state.memory_bytes() + rendered).unwrap_or(u32::MAX);
+        let own = u32::try_from(held.state.memory_bytes() + rendered).unwrap_or(u32::MAX);
+        let weight = PLACE_BYTES.saturating_add(own);
         let known = place.weight.load(Ordering::Relaxed);
         if weight.abs_diff(known) > known / 8 {
             place.weight.store(weight, Ordering::Relaxed);
@@ -215,6 +217,7 @@ impl Engine {
     }
 
     async fn drive(&self, name: &DocumentName, place: &Arc<DocumentPlace>) {
+        let _end = DriveEnd(place);
         loop {
             let group = place.queue.lock().take();
             if group.is_empty() {
@@ -227,36 +230,38 @@ impl Engine {
     /// Judges and commits patches that came from different callers.
     async fn commit_group(&self, name: &DocumentName, place: &Arc<DocumentPlace>, group: Vec<WaitingPatch>) {
         let mut held = place.held.lock().await;
-        let refused = match self.try_group(name, &mut held, &group).await {
-            Ok(outcomes) => {
-                for (one, outcome) in group.into_iter().zip(outcomes) {
-                    // The caller may have stopped waiting; the patch stands.
-                    let _ = one.done.send(outcome);
+        let outcomes = match self.try_group(name, &mut held, &group).await {
+            Ok(outcomes) => outcomes,
+            Err(error) if group.len() == 1 => vec![Err(error)],
+            Err(error) => {
+                let mut outcomes = Vec::with_capacity(group.len());
+                for one in &group {
+                    outcomes.push(match for_everybody(&error) {
+                        Some(error) => Err(error),
+                        // One caller's refusal must not refuse the others: each is tried alone.
+                        None => self.try_alone(name, &mut held, one).await,
+                    });
                 }
-                None
+                outcomes
             }
-            Err(error) => Some((group, error)),
         };
-        if let Some((group, error)) = refused {
-            let mut error = Some(error);
-            let is_alone = group.len() == 1;
-            for one in group {
-                // One caller's refusal must not refuse the others: each is tried alone.
-                let outcome = match error.take().filter(|_| is_alone) {
-                    Some(error) => Err(error),
-                    None => match self.try_group(name, &mut held, std::slice::from_ref(&one)).await {
-                        Ok(outcomes) => {
-                            outcomes.into_iter().next().unwrap_or(Err(Conflict::SessionBusy.into()))
-                        }
-                        Err(error) => Err(error),
-                    },
-                };
-                let _ = one.done.send(outcome);
-            }
+        for (one, outcome) in group.into_iter().zip(outcomes) {
+            // The caller may have stopped waiting; the patch stands.
+            let _ = one.done.send(outcome);
         }
         if let Some(held) = held.as_ref() {
             self.documents.weigh(name, place, held);
         }
+    }
+
+    async fn try_alone(
+        &self,
+        name: &DocumentName,
+        held: &mut Option<HeldDocument>,
+        one: &WaitingPatch,
+    ) -> Result<CommittedPatch> {
+        let outcomes = self.try_group(name, held, std::slice::from_ref(one)).await?;
+        outcomes.into_iter().next().unwrap_or(Err(Conflict::SessionBusy.into()))
     }
 
     /// An outcome for each patch; or the refusal of the whole change, of which nothing was written then.
@@ -413,6 +418,30 @@ impl Engine {
     }
 }
 
+/// The end of the task that takes what waits. If it ends by a fault, those who wait hear so, and the next patch starts
+/// another.
+struct DriveEnd<'a>(&'a DocumentPlace);
+
+impl Drop for DriveEnd<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock();
+        if queue.is_driven && std::thread::panicking() {
+            *queue = PatchQueue::default();
+        }
+    }
+}
+
+/// The error of a whole group as each of its callers gets it, unless it may be one caller's own. After an answer of the
+/// store was lost, a second try could write a patch twice; on a busy document each would wait once more.
+fn for_everybody(error: &Error) -> Option<Error> {
+    match error {
+        Error::Unavailable(why) => Some(Error::unavailable(why.to_string())),
+        Error::Internal(why) => Some(Error::internal(why.to_string())),
+        Error::Conflict(busy @ Conflict::SessionBusy) => Some(busy.clone().into()),
+        _ => None,
+    }
+}
+
 /// The change of a group: one part, which everybody's right is checked for under the lock.
 fn group_change(
     name: &DocumentName,
@@ -454,6 +483,81 @@ fn new_event(slot: AppendOutcome) -> Option<Arc<Event>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::RandomIds;
+
+    fn name_of(n: usize) -> DocumentName {
+        DocumentName {
+            tenant: TenantId::stored("t"),
+            session: SessionId::stored(format!("s{n}")),
+            key: DocumentKey::parse("scratch", "note").unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_a_node_keeps_of_documents_is_bounded_by_its_bytes() {
+        let desk = DocumentDesk::default();
+        let is_within = |desk: &DocumentDesk| {
+            desk.slots.run_pending_tasks();
+            desk.slots.weighted_size() <= limits::DOCUMENT_CACHE_BYTES_MAX
+        };
+        let text = "x".repeat(limits::SHARED_DOCUMENT_BYTES_MAX - 100);
+        let value = Json::of(&serde_json::json!({"text": text})).unwrap();
+        let stored = StoredDocument {
+            incarnation: Incarnation::drawn(&RandomIds),
+            opened_sequence: 1,
+            snapshot: Some(DocumentSnapshot { sequence: 1, value: value.clone() }),
+            snapshot_sequence: 1,
+            origin: None,
+            patches: Vec::new(),
+        };
+        let mut held = HeldDocument::of(&stored).unwrap();
+        held.rendered();
+        // Every place weighs what it would with its own copy of the value and of its text.
+        let fits = usize::try_from(limits::DOCUMENT_CACHE_BYTES_MAX).unwrap() / (2 * value.len());
+        for n in 0..2 * fits {
+            let name = name_of(n);
+            let place = desk.place(&name);
+            desk.weigh(&name, &place, &held);
+        }
+        assert!(is_within(&desk));
+        assert!(desk.slots.entry_count() > 0 && desk.slots.entry_count() <= fits as u64);
+
+        let desk = DocumentDesk::default();
+        desk.place(&name_of(0));
+        assert!(is_within(&desk));
+        assert!(desk.slots.weighted_size() >= u64::from(PLACE_BYTES), "a name without a document weighs too");
+    }
+
+    #[test]
+    fn only_an_error_that_is_nobodys_own_is_everybodys() {
+        for (error, is_shared) in [
+            (Error::unavailable("the connection was lost"), true),
+            (Error::internal("a fault"), true),
+            (Conflict::SessionBusy.into(), true),
+            (Conflict::Fenced.into(), false),
+            (Conflict::SessionClosed.into(), false),
+            (Error::denied("no"), false),
+            (Error::NotFound, false),
+        ] {
+            let code = error.code();
+            let shared = for_everybody(&error).map(|error| error.code());
+            assert_eq!(shared, is_shared.then_some(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_fault_leaves_nobody_waiting() {
+        let place = DocumentPlace::default();
+        let (done, mut answer) = oneshot::channel::<()>();
+        let queue: &Mutex<PatchQueue<WaitingPatch>> = &place.queue;
+        queue.lock().is_driven = true;
+        let fault = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let (_end, _done) = (DriveEnd(&place), done);
+            panic!("a fault");
+        }));
+        assert!(fault.is_err() && answer.try_recv().is_err());
+        assert!(!place.queue.lock().is_driven, "the next patch starts another task");
+    }
 
     #[test]
     fn so_many_patches_wait_and_so_many_are_taken_at_once() {

@@ -14,7 +14,7 @@ use super::documents::{name_of, shows};
 use super::log::{Append, AppendResult, check_batch};
 use super::work::without_a_claim;
 use crate::access::{Actor, Role, Verb};
-use crate::document::patch::PatchOp;
+use crate::document::patch::{PatchOp, read_ops};
 use crate::document::state::JudgedPatch;
 use crate::document::{self, DocumentKey, DocumentPatch};
 use crate::error::{Conflict, Error, Result};
@@ -43,6 +43,7 @@ pub struct PatchedDocument {
     pub sequence: u64,
     /// Others had patched the document since the base.
     pub rebased: bool,
+    /// What takes it back, if that was asked for and is a patch.
     pub inverse: Option<Json>,
 }
 
@@ -63,7 +64,7 @@ impl Engine {
         let committed = self.commit_patch(actor, name, patch, event, rule, idem).await;
         let CommittedPatch { event, rebased, inverse } =
             self.told(actor, id, request.epoch, committed).await?;
-        let inverse = request.wants_inverse.then(|| inverse_json(&inverse)).transpose()?;
+        let inverse = request.wants_inverse.then(|| inverse_json(&inverse)).transpose()?.flatten();
         Ok(PatchedDocument { sequence: event.sequence, rebased, inverse })
     }
 
@@ -405,8 +406,11 @@ fn author(actor: &Actor) -> Option<Box<str>> {
     actor.author().or_else(|| (actor.role == Role::Worker).then(|| actor.credential.as_str().into()))
 }
 
-fn inverse_json(inverse: &[PatchOp]) -> Result<Json> {
-    Json::of(&inverse.iter().map(PatchOp::to_value).collect::<Vec<_>>())
+/// The operations that take a patch back, if they are a patch themselves: a patch that only tests has none, and what was
+/// removed may be larger than a patch may be.
+fn inverse_json(inverse: &[PatchOp]) -> Result<Option<Json>> {
+    let ops = Json::of(&inverse.iter().map(PatchOp::to_value).collect::<Vec<_>>())?;
+    Ok(read_ops(&ops).is_ok().then_some(ops))
 }
 
 /// The refusal of an appended patch names the place in the event.

@@ -15,7 +15,7 @@ use crate::error::{Conflict, Error, Result};
 use crate::ids::{SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::limits;
-use crate::people::ShareListQuery;
+use crate::people::{Key, ShareListQuery};
 use crate::session::Session;
 use crate::store::{Change, ChangePart, Guard, IdemKey, PartTarget, Record, Write};
 
@@ -230,13 +230,41 @@ impl Engine {
         self.readable_definition(actor, kind, &key.id).await.and_then(|doc| DefinedRow::of(&doc)).map(Some)
     }
 
+    /// Whether one of these people is a guest: by their row, and without one by their keys.
     async fn is_guest_among(&self, tenant: &TenantId, people: Vec<&UserId>) -> Result<bool> {
+        let mut keys: Option<Vec<Key>> = None;
         for user in people {
-            if self.tenant.user(tenant, user).await?.is_some_and(|user| user.role == Role::Guest) {
+            let is_guest = match self.tenant.user(tenant, user).await? {
+                Some(row) => row.role == Role::Guest,
+                None => {
+                    if keys.is_none() {
+                        let now = self.tenant.now().await?;
+                        let mut valid = self.tenant.keys(tenant).await?;
+                        valid.retain(|key| key.is_current(now));
+                        keys = Some(valid);
+                    }
+                    let mut own =
+                        keys.iter().flatten().filter(|key| key.user.as_ref() == Some(user)).peekable();
+                    own.peek().is_some() && own.all(|key| key.role == Role::Guest)
+                }
+            };
+            if is_guest {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Refuses to show a guest the log of a session with a document of an entity or a view: its events carry the row's
+    /// values. No guest is invited there, and some who are there become guests.
+    pub(super) async fn check_shows_no_rows(&self, actor: &Actor, session: &Session) -> Result<()> {
+        if actor.role == Role::Guest
+            && document::check_session(session).is_ok()
+            && self.has_row_document(&session.tenant, &session.id).await?
+        {
+            return Err(Error::denied("guests read no session in which an entity or a view is edited"));
+        }
+        Ok(())
     }
 
     /// Whether a link opens the session now.

@@ -8,6 +8,8 @@ mod activity;
 mod activity_block;
 mod approval_context;
 mod approvals;
+mod channel_delivery;
+mod channels;
 mod consequences;
 mod credential;
 mod crises;
@@ -53,6 +55,7 @@ use futures_util::future::BoxFuture;
 pub use activity::StartedBridge;
 pub use activity_block::RecentActivity;
 pub use approval_context::{ApprovalContext, OutputAttempt};
+pub use channels::{ChannelHold, ReceivedMessage};
 pub use credential::{Credential, TokenClaims};
 pub use crises::CrisisHold;
 pub use definitions::{BUILT_IN_AGENTS, DefinitionFilters};
@@ -266,6 +269,7 @@ impl Engine {
     async fn load_log(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
         let session = self.load(actor, Verb::Read, id).await?;
         access::check_log(actor, &session, self.activity.owners_read)?;
+        self.check_shows_no_rows(actor, &session).await?;
         Ok(session)
     }
 

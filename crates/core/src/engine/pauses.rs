@@ -17,7 +17,7 @@ impl Engine {
         asking: TurnApproval,
     ) -> Result<Option<FinishedTurn>> {
         let now = self.tenant.now().await?;
-        self.release_turn(begun, |session, talk| {
+        self.release_turn(begun, false, |session, talk| {
             if session.head.stop_requested {
                 return Ok(None);
             }

@@ -55,6 +55,7 @@ impl Engine {
     async fn attended(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
         let session = self.load(actor, Verb::Attend, id).await?;
         access::check_log(actor, &session, self.activity.owners_read)?;
+        self.check_shows_no_rows(actor, &session).await?;
         let incognito = self.incognito.as_ref();
         if incognito.is_some_and(|incognito| incognito.is_of_private(&actor.tenant, id)) {
             return Err(Conflict::IncognitoPresence.into());

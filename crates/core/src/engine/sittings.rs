@@ -84,7 +84,8 @@ impl Engine {
         let Some(plan) = sitting::end(session, talk, why, arc.as_deref(), summary, records, now)? else {
             return Ok(None);
         };
-        match self.try_commit(change_from_plan(session, &plan)).await {
+        let change = self.turn_change(session, &plan, turn::died(session, now)).await?;
+        match self.try_commit(change).await {
             Ok(_) => Ok(Some(plan.talk)),
             Err(Refusal::Stale) => Ok(None),
             Err(Refusal::Rejected(error)) => Err(error),
@@ -186,7 +187,7 @@ impl Engine {
                     if talk.looked_back_to >= found.to {
                         return Ok(Decided::Nothing(()));
                     }
-                    let (plan, wrote) = look_back(&session, &talk, &found)?;
+                    let (plan, wrote) = look_back(&session, &talk, &found, "manual")?;
                     Ok(Decided::Change(Box::new(change_from_plan(&session, &plan)), wrote))
                 })
             })
@@ -219,11 +220,12 @@ impl Engine {
 }
 
 /// The change of looking back: new candidates, what the sitting is about, a description where no person wrote one, and
-/// an event.
-fn look_back(
+/// an event that says why.
+pub(super) fn look_back(
     session: &Session,
     talk: &Talk,
     found: &LookbackResult,
+    reason: &'static str,
 ) -> Result<(TurnPlan, Vec<&'static str>)> {
     let mut wrote = Vec::new();
     let mut after = talk.clone();
@@ -265,7 +267,7 @@ fn look_back(
         wrote.push("description");
     }
     let metadata = Json::of(&serde_json::json!({
-        "reason": "manual", "from_sequence": talk.looked_back_to + 1, "to_sequence": found.to, "state": change,
+        "reason": reason, "from_sequence": talk.looked_back_to + 1, "to_sequence": found.to, "state": change,
     }))?;
     after.looked_back_to = found.to;
     let event = NewEvent::engine(EventType::known("session.introspection"), Some(metadata));

@@ -150,6 +150,7 @@ impl Engine {
             SweepReason::Lapsed | SweepReason::Silent => None,
         };
         let mut change = match (of_talk, &reason) {
+            (Some(plan), SweepReason::Lapsed) => self.turn_change(&session, &plan, true).await?,
             (Some(plan), _) => change_from_plan(&session, &plan),
             (None, SweepReason::Overdue) => {
                 let pending = self.pending_of(&session).await?;

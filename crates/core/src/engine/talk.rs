@@ -10,6 +10,7 @@ use smallvec::smallvec;
 use super::log::{DraftEvent, check_batch};
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Verb};
+use crate::channel::delivery;
 use crate::error::{Conflict, Error, Result};
 use crate::event::{AppendOutcome, Event, NewEvent};
 use crate::ids::{Incarnation, SessionId, TenantId};
@@ -23,7 +24,7 @@ use crate::store::{
     Write,
 };
 use crate::talk::turn::{
-    self, EndFirst, IncomingMessage, MessagePlan, OnBusy, TurnHost, TurnOutcome, TurnPlan,
+    self, EndFirst, IncomingMessage, MessagePlan, OnBusy, TurnHost, TurnOutcome, TurnOutcomeKind, TurnPlan,
 };
 use crate::talk::{Talk, Tier};
 use crate::time::Timestamp;
@@ -175,7 +176,8 @@ impl Engine {
                             MessagePlan::EndFirst(first) => return Ok(Decided::Nothing(first)),
                         };
                     let opened = talk.sitting.is_none();
-                    let change = change_from_plan(&session, &plan).keyed(key);
+                    let change = self.turn_change(&session, &plan, turn::died(&session, now)).await?;
+                    let change = change.keyed(key);
                     Ok(Decided::Change(Box::new(change), (session, plan.talk, starts, opened)))
                 })
             })
@@ -242,7 +244,7 @@ impl Engine {
                         (None, None) => return Err(Error::internal("a turn was opened for no message")),
                     };
                     let opened = talk.sitting.is_none();
-                    let change = change_from_plan(&session, &plan);
+                    let change = self.turn_change(&session, &plan, turn::died(&session, now)).await?;
                     let planned = (session, plan.talk, opened, tier, speaker, resume);
                     Ok(Decided::Change(Box::new(change), planned))
                 })
@@ -273,7 +275,9 @@ impl Engine {
 
     /// Closes a turn with its reply, records and state. Fenced if its lease ended before.
     pub async fn finish_turn(&self, begun: &RunningTurn, outcome: TurnOutcome) -> Result<FinishedTurn> {
-        self.release_turn(begun, |session, talk| turn::finish(session, talk, outcome.clone()).map(Some))
+        let is_cut_short = outcome.kind != TurnOutcomeKind::Answered;
+        let finish = |session: &Session, talk: &Talk| turn::finish(session, talk, outcome.clone()).map(Some);
+        self.release_turn(begun, is_cut_short, finish)
             .await?
             .ok_or_else(|| Error::internal("a turn did not end"))
     }
@@ -282,6 +286,7 @@ impl Engine {
     pub(super) async fn release_turn(
         &self,
         begun: &RunningTurn,
+        is_cut_short: bool,
         decide: impl Fn(&Session, &Talk) -> Result<Option<TurnPlan>> + Sync,
     ) -> Result<Option<FinishedTurn>> {
         let mut known = Some((begun.session.clone(), begun.talk.clone()));
@@ -295,7 +300,7 @@ impl Engine {
                         None => self.running_turn(begun).await?,
                     };
                     let Some(plan) = decide(&session, &talk)? else { return Ok(Decided::Nothing(())) };
-                    let change = begun.fenced(change_from_plan(&session, &plan));
+                    let change = begun.fenced(self.turn_change(&session, &plan, is_cut_short).await?);
                     Ok(Decided::Change(Box::new(change), (session, plan.talk)))
                 })
             })
@@ -353,7 +358,8 @@ impl Engine {
                     let settings = &self.settings.talk;
                     match turn::record(&session, &talk, asked, outcome.clone(), now, settings)? {
                         MessagePlan::Started(plan) | MessagePlan::Queued(plan) => {
-                            Ok(Decided::change(change_from_plan(&session, &plan).keyed(Some(key))))
+                            let change = self.turn_change(&session, &plan, turn::died(&session, now)).await?;
+                            Ok(Decided::change(change.keyed(Some(key))))
                         }
                         MessagePlan::EndFirst(first) => Ok(Decided::Nothing(first)),
                     }
@@ -424,6 +430,20 @@ impl Engine {
         self.sessions.spread_delta(begun.tenant(), delta);
     }
 
+    /// The change of a plan. What a turn that is cut short has called ends with it.
+    pub(super) async fn turn_change(
+        &self,
+        session: &Session,
+        plan: &TurnPlan,
+        is_cut_short: bool,
+    ) -> Result<Change> {
+        let mut change = change_from_plan(session, plan);
+        if is_cut_short {
+            self.call_off_calls(&mut change, session).await?;
+        }
+        Ok(change)
+    }
+
     /// Conversations of all tenants with a queued message or a decided turn, and no running turn.
     pub async fn waiting_turns(&self, limit: usize) -> Result<Vec<DueSession>> {
         self.sessions.waiting_turns(limit).await
@@ -440,6 +460,7 @@ pub enum NextTurn {
 
 pub(super) fn change_from_plan(session: &Session, plan: &TurnPlan) -> Change {
     let TurnPlan { step, talk } = plan.clone();
+    let filed = delivery::filed(session, &step.events);
     // For a queued turn the row names the turn before events are appended; otherwise the appended message opens it.
     let opens = step.update.turn.is_some();
     let (update, events) = (Write::Update(Box::new(step.update)), Write::Append(step.events));
@@ -450,6 +471,7 @@ pub(super) fn change_from_plan(session: &Session, plan: &TurnPlan) -> Change {
         ChangePart { on: PartTarget::Session(session.id.clone()), guard: Guard::seen(session), writes };
     let mut change = Change::new(session.tenant.clone()).part(part);
     change.records = step.records;
+    change.records.extend(filed);
     change
 }
 
@@ -464,7 +486,7 @@ pub(super) fn talk_change(session: &Session, talk: Talk) -> Change {
 }
 
 /// The session and its talk row after a commit.
-fn landed(
+pub(super) fn landed(
     mut session: Session,
     mut talk: Talk,
     done: CommitResult,
@@ -475,7 +497,7 @@ fn landed(
     Ok((session, talk, part.appended))
 }
 
-fn new_event(slot: AppendOutcome) -> Option<Arc<Event>> {
+pub(super) fn new_event(slot: AppendOutcome) -> Option<Arc<Event>> {
     match slot {
         AppendOutcome::New(event) => Some(event),
         AppendOutcome::Repeat(_) => None,

@@ -10,6 +10,7 @@ use super::tools::{join, new_part};
 use crate::definitions::tool::ToolAction;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
+use crate::ids::{SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::session::Session;
 use crate::store::Change;
@@ -46,7 +47,7 @@ impl Engine {
                     step_input: Some(step.input.clone()),
                 };
                 let new = NewToolSession {
-                    id: crate::ids::SessionId::drawn(&*self.ids),
+                    id: SessionId::drawn(&*self.ids),
                     holder: parent.head.holder.clone(),
                     source: parent.details.source.clone(),
                     tool,
@@ -120,6 +121,20 @@ impl Engine {
         })
     }
 
+    /// The person for whom an invocation goes on: who was merged into another meanwhile is that other.
+    async fn invoker_now(&self, tenant: &TenantId, by: &Invoker) -> Result<Invoker> {
+        let (mut now, mut before) = (by.clone(), Vec::new());
+        while let Some(user) = now.user.as_deref().map(UserId::stored)
+            // Two who were merged into each other are nobody.
+            && !before.contains(&user)
+            && let Some(into) = self.tenant.user(tenant, &user).await?.and_then(|row| row.merged_into)
+        {
+            now.user = Some(into.to_string());
+            before.push(user);
+        }
+        Ok(now)
+    }
+
     /// Adds a run of a task as the child of a tool session, and returns the event about it. The invoker must have the
     /// right to start the task.
     async fn start_task_of(
@@ -130,9 +145,11 @@ impl Engine {
         values: &Json,
         by: &Invoker,
     ) -> Result<NewEvent> {
-        let actor = by.actor(&parent.tenant);
+        let actor = self.invoker_now(&parent.tenant, by).await?.actor(&parent.tenant);
         let task = self.task_named(&parent.tenant, task).await?;
-        check_may_queue(&actor, QueueCause::Task(&task))?;
+        // A task that was assigned to somebody who was merged since names them as they were.
+        check_may_queue(&by.actor(&parent.tenant), QueueCause::Task(&task))
+            .or_else(|_| check_may_queue(&actor, QueueCause::Task(&task)))?;
         let now = self.tenant.now().await?;
         let mut starts = self.run_of_task(&actor, &task, Some(values.clone()), now).await?;
         let root = parent.details.root_id.clone().unwrap_or_else(|| parent.id.clone());

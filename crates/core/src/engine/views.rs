@@ -403,7 +403,10 @@ impl Engine {
         }
         let now = self.tenant.now().await?;
         let session = match &view.value.response {
-            Some(_) => None,
+            Some(_) => {
+                self.check_reach(actor, &view, "", None).await?;
+                None
+            }
             None => Some(self.session_of(&actor.tenant, &view).await?),
         };
         check_takes_answers(&view.value, session.as_ref(), now)?;
@@ -421,19 +424,21 @@ impl Engine {
     }
 
     /// Takes an answer: the event, the closed question, the session's return to the queue, and the new lead are one
-    /// commit. The same answer of the same respondent again changes nothing, so it needs no idempotency key.
+    /// commit. The same answer of the same respondent again changes nothing; a repeat under the same key is answered as the
+    /// first request was.
     pub async fn submit(
         &self,
         actor: &Actor,
         id: &str,
         cookie: Option<&str>,
         wish: &Submission,
+        key: Option<IdemKey>,
     ) -> Result<SubmitResult> {
         let secret = self.tenant.installation_key().await?;
         // A stranger without a cookie gets a name once, before the first round.
         let stranger = &Respondent::cookie(self.ids.hex());
         if self.found_view(actor, id).await?.value.response.is_some() {
-            return self.submit_as_response(actor, id, cookie, wish, stranger).await;
+            return self.submit_as_response(actor, id, cookie, wish, stranger, key).await;
         }
         let done = self
             .decide_within(limits::ANSWER_ROUNDS_MAX, || {
@@ -479,19 +484,49 @@ impl Engine {
                     let mut change = self.change_for(&session, taken.step).await?;
                     change.records.extend(taken.record);
                     change.records.extend(lead);
-                    Ok(Decided::Change(Box::new(change), (who, cookie)))
+                    Ok(Decided::Change(Box::new(change.keyed(key)), Some((who, cookie))))
                 })
             })
-            .await?;
-        let (respondent, sequence, cookie, repeated) = match done {
-            CommandOutcome::Nothing((who, sequence, cookie)) => (who, sequence, cookie, true),
-            CommandOutcome::Done(done, (who, cookie)) => {
-                let first = done.parts.first().and_then(|part| part.appended.first());
-                (who, first.map(AppendOutcome::sequence), cookie, false)
+            .await;
+        let (respondent, sequence, cookie, repeated) = match self.or_replayed(actor, key, done).await? {
+            CommandOutcome::Nothing((who, sequence, cookie)) => {
+                let first = match key {
+                    Some(key) => self.sessions.recall(&actor.tenant, key).await?,
+                    None => None,
+                };
+                (who, sequence, cookie, first.is_none())
             }
+            CommandOutcome::Done(done, taken) => match (&done.replay, taken) {
+                (None, Some((who, cookie))) => {
+                    let first = done.parts.first().and_then(|part| part.appended.first());
+                    (who, first.map(AppendOutcome::sequence), cookie, false)
+                }
+                (Some(_), _) | (None, None) => {
+                    let (who, sequence) = self.answered_before(actor, id, cookie, &secret).await?;
+                    (who, sequence, None, false)
+                }
+            },
         };
         let sequence = sequence.ok_or_else(|| Error::internal("an answer has no place"))?;
         Ok(SubmitResult { respondent, sequence, repeated, cookie })
+    }
+
+    /// The answer to a repeated submit: who gave the answer that stands, and its place in the log.
+    async fn answered_before(
+        &self,
+        actor: &Actor,
+        id: &str,
+        cookie: Option<&str>,
+        secret: &[u8; 32],
+    ) -> Result<(Respondent, Option<u64>)> {
+        let view = self.found_view(actor, id).await?;
+        let cleared = known(secret, actor, &view, cookie, self.tenant.now().await?);
+        let Admission::As(who) = admit(&view, actor, cleared.map(|cleared| cleared.who))? else {
+            return Err(Conflict::AlreadyAnswered.into());
+        };
+        let session = self.session_of(&actor.tenant, &view).await?;
+        let answer = self.answer_of(secret, &view, &session, &who).await?;
+        Ok((who, answer.map(|answer| answer.sequence)))
     }
 
     /// The answers to a view, oldest first.

@@ -98,10 +98,14 @@ impl FoundKey {
 
     /// Whether the key opens anything now.
     pub fn is_valid(&self, now: Timestamp) -> bool {
-        !self.tenant_suspended
-            && !self.user_refused
-            && self.key.revoked_at.is_none()
-            && self.key.expires_at.is_none_or(|until| until > now)
+        !self.tenant_suspended && !self.user_refused && self.key.is_current(now)
+    }
+}
+
+impl Key {
+    /// Whether the key is neither revoked nor expired.
+    pub fn is_current(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|until| until > now)
     }
 }
 
@@ -145,6 +149,28 @@ pub struct SharedSession {
     pub status: Status,
     pub result: Option<Json>,
     pub last_sequence: u64,
+}
+
+/// How far a link to a view alone reaches in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkReach {
+    /// It does not open the view: it is another view's, revoked or expired.
+    Nothing,
+    /// It opens the view, and the response that was asked about is not there or not its respondent's.
+    View,
+    /// It opens the view, and the response is its respondent's.
+    Response,
+}
+
+impl LinkReach {
+    /// `found` says of a link that opens the view whether the response is its respondent's.
+    pub const fn of(found: Option<bool>) -> Self {
+        match found {
+            None => Self::Nothing,
+            Some(false) => Self::View,
+            Some(true) => Self::Response,
+        }
+    }
 }
 
 impl SharedSession {

@@ -4,8 +4,8 @@ use crate::access::ActingUser;
 use crate::event::{EventPage, EventQuery};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
 use crate::people::{
-    Audit, BrowserSession, FoundBrowserSession, FoundKey, Identity, Key, SecretHash, Share, ShareCursor,
-    ShareListQuery, SharedSession, Tenant, User,
+    Audit, BrowserSession, FoundBrowserSession, FoundKey, Identity, Key, LinkReach, SecretHash, Share,
+    ShareCursor, ShareListQuery, SharedSession, Tenant, User,
 };
 use crate::quota::UseByHolder;
 use crate::session::query::Page;
@@ -39,15 +39,16 @@ pub trait ShareStore {
         id: &'a SessionId,
         query: EventQuery,
     ) -> StoreFuture<'a, EventPage>;
-    /// Whether the bearer of a link to a view alone, who answers the view under this name, has this anonymous response
-    /// to it. Read in the same way.
-    fn has_shared_response<'a>(
+    /// How far a link to a view alone reaches: to this view, and to this anonymous response of the respondent who answers
+    /// the view under this name. Read in the same way.
+    fn link_reach<'a>(
         &'a self,
         tenant: &'a TenantId,
         hash: SecretHash,
+        view_id: &'a str,
         respondent_name: &'a str,
-        id: &'a SessionId,
-    ) -> StoreFuture<'a, bool>;
+        response: Option<&'a SessionId>,
+    ) -> StoreFuture<'a, LinkReach>;
     /// A page of share links. Those of an incognito session are listed only where the query names the session.
     fn shares<'a>(
         &'a self,

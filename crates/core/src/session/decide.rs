@@ -12,6 +12,7 @@ use super::{
 use crate::access::{Actor, Role, Verb, within_prefix};
 use crate::activity::bridge;
 use crate::approval::{Approval, ApprovalState};
+use crate::channel::conversation::REPLACED_BY;
 use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
@@ -344,7 +345,7 @@ pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str
         attempts: (by == Authority::Decision).then_some(0),
         started: to == Status::Running,
         completed: to.is_terminal(),
-        deadline: Some(head.deadline_in(to)),
+        deadline: Some(session.deadline_in(to)),
         // An error of an earlier attempt is cleared when the session completes.
         error_message: (to == Status::Completed && session.details.error_message.is_some())
             .then(|| Box::from("")),
@@ -560,8 +561,8 @@ fn check_title(title: &str) -> Result<()> {
 
 fn check_caller_metadata(actor: &Actor, metadata: &Json) -> Result<()> {
     check_metadata(metadata)?;
-    if object(metadata).contains_key(TOOL_SLUG) {
-        return Err(Error::invalid(format!("metadata.{TOOL_SLUG}"), "is written by Sederunt alone"));
+    if let Some(own) = [TOOL_SLUG, REPLACED_BY].into_iter().find(|own| object(metadata).contains_key(*own)) {
+        return Err(Error::invalid(format!("metadata.{own}"), "is written by Sederunt alone"));
     }
     if actor.role != Role::Channel
         && let Some(key) = object(metadata).keys().find(|key| PLATFORM_KEYS.contains(&key.as_str()))

@@ -9,6 +9,7 @@ use crate::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::time::Timestamp;
+use crate::tool_session;
 
 /// The whole row.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,6 +137,7 @@ impl Head {
     }
 
     /// The deadline of a session in this status, counted from now. Sessions with a claim have their lease instead.
+    /// [`Session::deadline_in`] knows those that are invoked.
     pub fn deadline_in(&self, status: Status) -> Option<Duration> {
         match status {
             Status::Draft | Status::Running if self.session_type == SessionType::Response => {
@@ -150,10 +152,12 @@ impl Head {
         }
     }
 
-    /// Whether each event extends the deadline: a response or a tool session is abandoned only by silence.
+    /// Whether each event extends the deadline: a response or a tool session is abandoned only by silence. A tool session
+    /// that was invoked has no deadline of its own.
     pub fn deadline_follows_activity(&self) -> bool {
         matches!(self.session_type, SessionType::Response | SessionType::Tool)
             && self.claim.is_none()
+            && self.deadline_at.is_some()
             && matches!(self.status, Status::Draft | Status::Running)
     }
 
@@ -179,6 +183,23 @@ impl Head {
                 .claim
                 .as_ref()
                 .is_some_and(|claim| claim.credential == *credential && claim.lease_until > now)
+    }
+}
+
+impl Session {
+    /// The deadline of this session in this status, counted from now. What was invoked is not abandoned by silence: its
+    /// steps, leases and questions have deadlines, and their end ends it.
+    pub fn deadline_in(&self, status: Status) -> Option<Duration> {
+        deadline_of(&self.head, &self.details, status)
+    }
+}
+
+/// See [`Session::deadline_in`].
+pub(crate) fn deadline_of(head: &Head, details: &Details, status: Status) -> Option<Duration> {
+    let waits_for_values = matches!(status, Status::Draft | Status::Running);
+    match waits_for_values && tool_session::is_invoked(head, details) {
+        true => None,
+        false => head.deadline_in(status),
     }
 }
 

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 pub const RESERVED_PREFIXES: [&str; 4] = ["telegram:", "discord:", "slack:", "schedule:"];
 
 /// Metadata keys that only the engine and channel credentials may write.
-pub const PLATFORM_KEYS: [&str; 4] =
-    ["telegram_chat_id", "discord_channel_id", "slack_channel_id", "slack_thread_ts"];
+pub const PLATFORM_KEYS: [&str; 5] =
+    ["telegram_chat_id", "telegram_thread_id", "discord_channel_id", "slack_channel_id", "slack_thread_ts"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSource {

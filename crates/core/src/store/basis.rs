@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Change, PartTarget, Record, Refusal};
 use crate::approval;
+use crate::channel::{ConversationKey, EpochRule};
 use crate::definitions::{self, DefinitionKind};
 use crate::document::SharedDocument;
 use crate::error::{Conflict, Error};
@@ -38,17 +39,28 @@ pub enum RowKey<'r> {
     FeedbackSession(&'r str),
     Lesson(&'r str),
     Crisis(Cow<'r, str>),
+    /// Something that a channel was told.
+    ChannelUpdate {
+        channel: &'r str,
+        update_key: &'r str,
+    },
+    Conversation {
+        channel: &'r str,
+        /// See [`ConversationKey::place`].
+        place: Cow<'r, str>,
+    },
+    Channel(&'r str),
 }
 
 /// What of a row decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowState {
     Present,
-    /// Of a document, a feedback session or a lesson.
+    /// Of a document, a feedback session or a lesson; of a channel, its epoch.
     Version(u64),
     /// Of an approval.
     Approval(approval::ApprovalState),
-    /// Of a slug, the id of its document; of an identity, its user.
+    /// Of a slug, the id of its document; of an identity, its user; of a conversation, its session.
     Of(Box<str>),
 }
 
@@ -63,6 +75,8 @@ pub enum Expect<'r> {
     AbsentOrOf(&'r str),
     /// The version that was looked at, `None` for no row; otherwise the change is `Stale`.
     Version(Option<u64>),
+    /// The row of this session, which was looked at, `None` for no row; otherwise the change is `Stale`.
+    StillOf(Option<&'r str>),
     /// An approval that waits; otherwise the change is `Stale`.
     Pending,
 }
@@ -76,6 +90,8 @@ pub fn judge(expect: Expect<'_>, found: Option<&RowState>) -> Result<(), Refusal
         (Expect::Absent, found) => found.is_none(),
         (Expect::AbsentOrOf(_), None) => true,
         (Expect::AbsentOrOf(id), Some(found)) => matches!(found, RowState::Of(of) if **of == *id),
+        (Expect::StillOf(id), None) => id.is_none(),
+        (Expect::StillOf(id), Some(found)) => matches!(found, RowState::Of(of) if Some(&**of) == id),
         (Expect::Version(version), None) => version.is_none(),
         (Expect::Version(version), Some(found)) => {
             matches!(found, RowState::Version(found) if Some(*found) == version)
@@ -86,7 +102,7 @@ pub fn judge(expect: Expect<'_>, found: Option<&RowState>) -> Result<(), Refusal
         _ if fits => Ok(()),
         Expect::Present => Err(Error::NotFound.into()),
         Expect::Absent | Expect::AbsentOrOf(_) => Err(Conflict::AlreadyExists.into()),
-        Expect::Version(_) | Expect::Pending => Err(Refusal::Stale),
+        Expect::Version(_) | Expect::StillOf(_) | Expect::Pending => Err(Refusal::Stale),
     }
 }
 
@@ -152,6 +168,23 @@ impl Record {
             Self::MergeUser { from, into } => {
                 smallvec![(RowKey::User(from), Expect::Present), (RowKey::User(into), Expect::Present)]
             }
+            Self::AddChannelUpdate { channel, update_key } => {
+                smallvec![(RowKey::ChannelUpdate { channel, update_key }, Expect::Absent)]
+            }
+            Self::BindConversation { key, session, instead_of } => smallvec![
+                (RowKey::Session(session), Expect::Present),
+                (conversation(key), Expect::StillOf(instead_of.as_ref().map(SessionId::as_str))),
+            ],
+            Self::AddDelivery(delivery) => {
+                smallvec![(RowKey::Session(&delivery.session), Expect::Present)]
+            }
+            Self::NoteDelivery { channel, epoch, .. } => {
+                smallvec![(RowKey::Channel(channel), Expect::Version(Some(*epoch)))]
+            }
+            Self::PutChannel { channel, change } => match change.epoch {
+                EpochRule::Any => smallvec![],
+                EpochRule::Seen(epoch) => smallvec![(RowKey::Channel(channel), Expect::Version(epoch))],
+            },
             // The last word stands, or what is not there is no error.
             Self::DropDoc { .. }
             | Self::TouchBrowserSession { .. }
@@ -212,8 +245,17 @@ impl Record {
             Self::AddIdentity { user, identity } => {
                 smallvec![(RowKey::Identity(identity), Some(RowState::Of(user.as_str().into())))]
             }
-            // Nothing that another record rests on.
-            Self::AddResponse(_)
+            Self::AddChannelUpdate { channel, update_key } => {
+                smallvec![(RowKey::ChannelUpdate { channel, update_key }, Some(RowState::Present))]
+            }
+            Self::BindConversation { key, session, .. } => {
+                smallvec![(conversation(key), Some(RowState::Of(session.as_str().into())))]
+            }
+            // Nothing that another record rests on: a change has one of a channel.
+            Self::AddDelivery(_)
+            | Self::NoteDelivery { .. }
+            | Self::PutChannel { .. }
+            | Self::AddResponse(_)
             | Self::SetResponse { .. }
             | Self::SnapshotDocument(_)
             | Self::SetDocumentOrigin { .. }
@@ -237,6 +279,10 @@ impl Record {
 
 fn standing(row: &ResponseRow) -> RowKey<'_> {
     RowKey::StandingResponse { view_id: &row.view_id, respondent_name: &row.respondent_name }
+}
+
+fn conversation(key: &ConversationKey) -> RowKey<'_> {
+    RowKey::Conversation { channel: &key.channel, place: Cow::Owned(key.place()) }
 }
 
 fn shared_document(document: &SharedDocument) -> RowKey<'_> {
@@ -396,6 +442,9 @@ mod tests {
             (Expect::Version(None), ["ok", "stale", "stale", "stale", "stale"]),
             (Expect::Version(Some(3)), ["stale", "stale", "ok", "stale", "stale"]),
             (Expect::Version(Some(2)), ["stale", "stale", "stale", "stale", "stale"]),
+            (Expect::StillOf(None), ["ok", "stale", "stale", "stale", "stale"]),
+            (Expect::StillOf(Some("d")), ["stale", "stale", "stale", "stale", "ok"]),
+            (Expect::StillOf(Some("e")), ["stale", "stale", "stale", "stale", "stale"]),
             (Expect::Pending, ["stale", "stale", "stale", "ok", "stale"]),
         ];
         for (expect, answers) in table {

@@ -13,7 +13,7 @@ use crate::event::{AppendOutcome, Event, NewEvent};
 use crate::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::people::Audit;
-use crate::session::row::Turn;
+use crate::session::row::{Turn, deadline_of};
 use crate::session::{Claim, DescriptionSource, Details, Head, Session, Status};
 use crate::talk::Talk;
 use crate::time::Timestamp;
@@ -76,6 +76,11 @@ impl Change {
                 event.land(self, done, now);
                 Cow::Owned(Record::AddFeedback(event))
             }
+            Record::AddDelivery(delivery) => {
+                let mut delivery = delivery.clone();
+                delivery.land(appended(), now);
+                Cow::Owned(Record::AddDelivery(delivery))
+            }
             Record::OpenDocument(document) => {
                 let mut document = document.clone();
                 document.land(appended());
@@ -128,7 +133,8 @@ impl NewSession {
     /// Sets the times of a session that is being made now. Both stores call this.
     pub fn stamp(&mut self, now: Timestamp) {
         self.head.last_at = now;
-        self.head.deadline_at = self.head.deadline_in(self.head.status).map(|after| now.plus(after));
+        let lasts = deadline_of(&self.head, &self.details, self.head.status);
+        self.head.deadline_at = lasts.map(|after| now.plus(after));
         self.details.created_at = now;
     }
 

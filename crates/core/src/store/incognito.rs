@@ -34,7 +34,7 @@ use crate::ids::{Incarnation, SessionId, TenantId, UserId};
 use crate::live;
 use crate::memory::vector::Vector;
 use crate::memory::{self, Memory, Owner};
-use crate::people::{Audit, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession};
+use crate::people::{Audit, LinkReach, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession};
 use crate::presence::PresenceChange;
 use crate::response::{RespondentHistory, ResponseQuery, ResponseRow, StoredResponse};
 use crate::session::query::Page;
@@ -548,14 +548,15 @@ impl ShareStore for IncognitoRouter {
         self.of(tenant, id).shared_events(tenant, hash, id, query)
     }
 
-    fn has_shared_response<'a>(
+    fn link_reach<'a>(
         &'a self,
         tenant: &'a TenantId,
         hash: SecretHash,
+        view_id: &'a str,
         respondent_name: &'a str,
-        id: &'a SessionId,
-    ) -> StoreFuture<'a, bool> {
-        self.durable.has_shared_response(tenant, hash, respondent_name, id)
+        response: Option<&'a SessionId>,
+    ) -> StoreFuture<'a, LinkReach> {
+        self.durable.link_reach(tenant, hash, view_id, respondent_name, response)
     }
 
     fn shares<'a>(

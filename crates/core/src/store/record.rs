@@ -2,6 +2,7 @@
 
 use crate::access::{ActingUser, Role};
 use crate::approval::{self, Approval};
+use crate::channel::{ChannelChange, ConversationKey, Delivery, DeliveryNote};
 use crate::definitions::{self, DefinitionDoc};
 use crate::document::{DocumentKey, DocumentOrigin, SharedDocument};
 use crate::feedback::Rating;
@@ -132,6 +133,34 @@ pub enum Record {
         id: String,
         by: ActingUser,
     },
+    /// Keeps that a channel was told this; what it was told before is `AlreadyExists`.
+    AddChannelUpdate {
+        channel: Box<str>,
+        update_key: Box<str>,
+    },
+    /// Makes a session the one that a conversation is held in. The conversation must be held in the session that was
+    /// looked at, or in none; otherwise the change is `Stale`. The session must exist, or be made by the same change.
+    BindConversation {
+        key: ConversationKey,
+        session: SessionId,
+        instead_of: Option<SessionId>,
+    },
+    /// Files something to be sent; what is filed already stays as it is. Its session must exist, or be made by the same
+    /// change. [`super::Change::landed`] sets its times.
+    AddDelivery(Box<Delivery>),
+    /// Notes something of a delivery, by whoever holds its channel under this epoch; another one is `Stale`. A delivery
+    /// that is not there is no error.
+    NoteDelivery {
+        id: Box<str>,
+        channel: Box<str>,
+        epoch: u64,
+        note: DeliveryNote,
+    },
+    /// Changes the row of a channel; one that is not there is made.
+    PutChannel {
+        channel: Box<str>,
+        change: ChannelChange,
+    },
     AddUser(User),
     UpdateUser {
         id: UserId,
@@ -214,6 +243,11 @@ impl Record {
             | Self::AddBrowserSession { .. }
             | Self::TouchBrowserSession { .. }
             | Self::DropBrowserSession { .. }
+            | Self::AddChannelUpdate { .. }
+            | Self::BindConversation { .. }
+            | Self::AddDelivery(_)
+            | Self::NoteDelivery { .. }
+            | Self::PutChannel { .. }
             | Self::AddUser(_)
             | Self::UpdateUser { .. }
             | Self::AddIdentity { .. }
@@ -253,6 +287,11 @@ impl Record {
             | Self::DropBrowserSession { .. }
             | Self::AddShare { .. }
             | Self::RevokeShare { .. }
+            | Self::AddChannelUpdate { .. }
+            | Self::BindConversation { .. }
+            | Self::AddDelivery(_)
+            | Self::NoteDelivery { .. }
+            | Self::PutChannel { .. }
             | Self::AddUser(_)
             | Self::UpdateUser { .. }
             | Self::AddIdentity { .. }

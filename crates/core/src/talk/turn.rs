@@ -157,7 +157,7 @@ pub fn is_open(session: &Session, talk: &Talk, now: Timestamp) -> bool {
 }
 
 /// Whether a turn was begun and its lease has ended.
-fn died(session: &Session, now: Timestamp) -> bool {
+pub fn died(session: &Session, now: Timestamp) -> bool {
     session.head.status == Status::Running && session.head.claim.is_some() && !runs(session, now)
 }
 

@@ -191,6 +191,8 @@ pub fn invoke(session: &Session, given: Option<&Json>, by: Invoker) -> Result<In
             _ => SessionStep::of(Update::default()),
         };
         step.events.push(started(&session.head)?);
+        // From now on its steps have deadlines, and silence is no sign.
+        step.update.deadline = Some(None);
         step
     } else {
         move_to(session, Status::Pending, Authority::Submit, Some("invoked"))?

@@ -16,7 +16,7 @@ use crate::definitions::ToolDefinition;
 use crate::ids::{CredentialId, TenantId, UserId};
 use crate::json::Json;
 use crate::session::outward::{StoredColumns, Vocabulary};
-use crate::session::{Head, Session, SourceKind, Status};
+use crate::session::{Details, Head, Session, SessionType, SourceKind, Status};
 use crate::work::run::Run;
 
 /// The metadata key that names the tool of a session; only the engine writes it.
@@ -121,6 +121,18 @@ impl StoredToolSession {
     pub fn status(&self) -> &'static str {
         outward(&self.session)
     }
+}
+
+/// Whether a session was started with a tool.
+pub fn is_of_tool(session: &Session) -> bool {
+    session.head.session_type == SessionType::Tool && Run::of(session).tool.is_some()
+}
+
+/// Whether a session is invoked, or belongs to an invocation as a step of it.
+pub fn is_invoked(head: &Head, details: &Details) -> bool {
+    let run = details.run.as_ref().filter(|_| head.session_type == SessionType::Tool);
+    let run = run.and_then(|run| run.read::<Run>().ok());
+    run.and_then(|run| run.tool).is_some_and(|tool| tool.invoked_by.is_some())
 }
 
 /// The status of a session in the words of tools.

@@ -215,18 +215,41 @@ async fn a_bundle_goes_from_one_tenant_to_another_whole(store_kind: StoreKind) {
     let task = json!({"id": "t-1", "slug": "report", "name": "Report", "agent_slug": "scribe", "entity_id": ENTITY,
         "criteria_set_id": "tone", "requires_approval": true, "output": {"type": "entity", "schema": {}}});
     owner.post("/api/tasks", task).await.expect(201);
+    let form = json!({"type": "object", "properties": {"key": {"type": "string", "writeOnly": true}}});
+    for (slug, run) in [
+        (
+            "ask",
+            json!({"type": "http", "url": "https://example.org/", "method": "PUT", "headers": {"x": "y"}}),
+        ),
+        ("call", json!({"type": "mcp", "server": "bank", "tool": "pay"})),
+        ("run", json!({"type": "task", "task": "report"})),
+        (
+            "both",
+            json!({"type": "steps", "steps": [{"key": "a", "tool": "ask", "input": {}, "depends_on": []},
+            {"key": "b", "tool": "run", "input": {"x": {"$from": "/steps/a/result/y"}}, "depends_on": ["a"]}]}),
+        ),
+    ] {
+        let form = if slug == "run" { json!({"type": "object"}) } else { form.clone() };
+        let tool = json!({"slug": slug, "name": "T", "description": "D", "input_schema": form, "run": run,
+            "output": {"type": "object", "schema": {"type": "object"}}, "requires_confirmation": true,
+            "timeout_ms": 500});
+        owner.post("/api/tools", tool).await.expect(201);
+    }
+    let caller = json!({"slug": "caller", "name": "C", "tools": [{"type": "tool", "slug": "both"}]});
+    owner.post("/api/agents", caller).await.expect(201);
     let bundle = owner.get("/api/bundle").await.expect(200).body;
+    assert_eq!(bundle["tools"].as_array().unwrap().len(), 4, "{bundle}");
     assert_eq!(bundle["criteria_sets"][0]["dimensions"][0]["option_styles"]["cruel"]["hard_block"], true);
     operator.post("/api/tenants", json!({"id": "acme"})).await.expect(201);
     let there = operator.with("x-sederunt-tenant", "acme");
     assert_eq!(
         there.post("/api/bundle", bundle.clone()).await.expect(200).body,
-        json!({"imported": 4, "warnings": []})
+        json!({"imported": 9, "warnings": []})
     );
     assert_eq!(there.get("/api/bundle").await.expect(200).body, bundle);
     assert_eq!(
         there.post("/api/bundle", bundle.clone()).await.expect(200).body,
-        json!({"imported": 4, "warnings": []})
+        json!({"imported": 9, "warnings": []})
     );
     let task = there.get("/api/tasks/report").await.expect(200).body;
     assert_eq!((&task["id"], &task["version"]), (&json!("t-1"), &json!(1)), "what is the same is left alone");

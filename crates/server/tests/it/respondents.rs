@@ -229,6 +229,30 @@ async fn strangers_with_the_same_key_have_two_responses(store_kind: StoreKind) {
         assert_eq!((&sent["values"], &sent["status"]), (&json!({"name": name}), &json!("submitted")));
         known.post(&path, json!({"values": {"name": name}})).await.expect(200);
     }
+    // With the cookie a key repeats the first answer, whatever came since; another body under it is refused.
+    let known = scene.stranger().with("cookie", &cookie(&first)).with("idempotency-key", "again");
+    known.post(&scene.responses(), json!({})).await.refused(409, "already_answered");
+    let (ann, draft, _) = scene.respondent().await;
+    let ann = ann.with("idempotency-key", "k");
+    let opened = ann.post(&scene.responses(), json!({})).await.expect(201);
+    assert_eq!(format!("/api/responses/{}", opened.id()), draft);
+    let submit = format!("{draft}/submit");
+    let sent = ann.post(&submit, json!({"values": {"name": "Ann"}})).await.expect(200).body;
+    assert_eq!(sent["repeated"], false);
+    assert_eq!(ann.post(&submit, json!({"values": {"name": "Ann"}})).await.expect(200).body, sent);
+    ann.post(&submit, json!({"values": {"name": "Eve"}})).await.refused(422, "idempotency_mismatch");
+    assert_eq!(ann.post(&scene.responses(), json!({})).await.expect(201).id(), opened.id());
+    // Whole answers too; without the cookie they are those of two strangers.
+    let whole = format!("/api/views/{}/submit-interaction", scene.id);
+    let bea = json!({"values": {"name": "Bea"}});
+    let (first, second) = (keyed().post(&whole, bea.clone()).await, keyed().post(&whole, bea.clone()).await);
+    assert_ne!(cookie(&first.expect(200)), cookie(&second.expect(200)));
+    let (known, ..) = scene.respondent().await;
+    let known = known.with("idempotency-key", "k");
+    let sent = known.post(&whole, bea.clone()).await.expect(200).body;
+    assert_eq!(known.post(&whole, bea.clone()).await.expect(200).body, sent);
+    assert_eq!(sent["repeated"], false);
+    known.post(&whole, json!({"values": {"name": "Eve"}})).await.refused(422, "idempotency_mismatch");
 }
 
 async fn members_and_guests_are_who_they_are_with_or_without_a_link(store_kind: StoreKind) {

@@ -11,6 +11,7 @@ on_every_store!(
     a_member_saves_and_submits_and_owners_read_it,
     values_that_do_not_fit_are_refused_and_nothing_is_written,
     an_id_of_another_type_is_no_response,
+    a_tool_session_and_a_response_are_not_found_on_each_others_routes,
 );
 
 fn survey() -> Value {
@@ -128,5 +129,40 @@ async fn an_id_of_another_type_is_no_response(store_kind: StoreKind) {
         owner.patch(&path, json!({"values": {}})).await.refused(status, code);
         owner.post(&format!("{path}/submit"), json!({})).await.refused(status, code);
         owner.post(&format!("{path}/abandon"), json!({})).await.refused(status, code);
+        owner.post(&format!("{path}/promote"), json!({})).await.refused(status, code);
     }
+}
+
+async fn a_tool_session_and_a_response_are_not_found_on_each_others_routes(store_kind: StoreKind) {
+    let server = TestServer::keyed(store_kind).await;
+    let owner = server.key(Role::Owner, "olga").await;
+    let view = owner.post("/api/views", survey()).await.expect(201).id();
+    let response = open(&owner, &view).await.expect(201).id();
+    let tool = json!({"slug": "look-up", "name": "Look up", "run": {"type": "http", "url": "http://127.0.0.1:1/"},
+        "input_schema": {"type": "object", "properties": {}}});
+    owner.post("/api/tools", tool).await.expect(201);
+    let tool = owner.post("/api/tools/look-up/sessions", json!({"values": {}})).await.expect(201).id();
+    let path = format!("/api/tool-sessions/{response}");
+    owner.get(&path).await.refused(404, "not_found");
+    owner.patch(&path, json!({"values": {}})).await.refused(404, "not_found");
+    owner.post(&format!("{path}/invoke"), json!({})).await.refused(404, "not_found");
+    owner.post(&format!("{path}/cancel"), json!({})).await.refused(404, "not_found");
+    let path = format!("/api/responses/{tool}");
+    owner.get(&path).await.refused(404, "not_found");
+    owner.patch(&path, json!({"values": {}})).await.refused(404, "not_found");
+    for verb in ["submit", "abandon", "promote"] {
+        owner.post(&format!("{path}/{verb}"), json!({})).await.refused(404, "not_found");
+    }
+    // No list of one type shows another.
+    let ids = async |path: &str| -> Vec<String> {
+        let page = owner.get(path).await.expect(200).body;
+        page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&format!("/api/views/{view}/responses")).await, [response.as_str()]);
+    assert_eq!(ids("/api/tools/look-up/sessions").await, [tool.as_str()]);
+    for (kind, only) in [("response", &response), ("tool", &tool)] {
+        assert_eq!(ids(&format!("/api/sessions?session_type={kind}")).await, [only.as_str()], "{kind}");
+    }
+    owner.get(&format!("/api/sessions/{response}")).await.expect(200);
+    owner.get(&format!("/api/sessions/{tool}")).await.expect(200);
 }

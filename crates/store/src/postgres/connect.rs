@@ -47,11 +47,15 @@ pub(super) enum DbRole {
     Relay,
     /// What one share link shows.
     Share,
+    /// What people recorded before a store was copied: added while it is copied, and by no server.
+    Copying,
 }
 
 impl DbRole {
-    pub(super) const ALL: [Self; 6] =
-        [Self::App, Self::Scan, Self::Append, Self::Find, Self::Relay, Self::Share];
+    /// Those that a login takes to serve.
+    const SERVING: [Self; 6] = [Self::App, Self::Scan, Self::Append, Self::Find, Self::Relay, Self::Share];
+    pub(super) const ALL: [Self; 7] =
+        [Self::App, Self::Scan, Self::Append, Self::Find, Self::Relay, Self::Share, Self::Copying];
 
     /// The end of its name.
     pub(super) const fn part(self) -> &'static str {
@@ -62,6 +66,7 @@ impl DbRole {
             Self::Find => "find",
             Self::Relay => "relay",
             Self::Share => "share",
+            Self::Copying => "copy",
         }
     }
 
@@ -72,8 +77,13 @@ impl DbRole {
     }
 
     /// The names of all roles of an installation.
-    pub(super) fn names(schema: &str) -> [String; 6] {
+    pub(super) fn names(schema: &str) -> [String; 7] {
         Self::ALL.map(|role| role.name(schema))
+    }
+
+    /// The names of the roles that a login takes to serve.
+    pub(super) fn serving_names(schema: &str) -> [String; 6] {
+        Self::SERVING.map(|role| role.name(schema))
     }
 }
 

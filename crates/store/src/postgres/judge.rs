@@ -13,6 +13,7 @@ use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
+use super::append::head_cache::NewestPatches;
 use super::fault::Result;
 use super::rows::new_events;
 use super::tx::{Param, count};
@@ -92,6 +93,27 @@ impl Lookups {
             self.documents.insert((row.try_get(0)?, key), count(row.try_get(3)?));
         }
         Ok(())
+    }
+
+    /// Adds the newest patches of documents that are known from before.
+    pub(super) fn know_documents(&mut self, sk: i64, patches: NewestPatches) {
+        self.documents.extend(patches.into_iter().map(|(key, newest)| ((sk, key), newest)));
+    }
+
+    /// Adds the newest patches of documents that no guard asked for, so that they stay known.
+    pub(super) fn know_unasked(&mut self, sk: i64, patches: &NewestPatches) {
+        for (key, newest) in patches {
+            self.documents.entry((sk, key.clone())).or_insert(*newest);
+        }
+    }
+
+    /// The newest patches of documents, by the number of their session.
+    pub(super) fn into_newest_patches(self) -> HashMap<i64, NewestPatches> {
+        let mut newest: HashMap<i64, NewestPatches> = HashMap::new();
+        for ((sk, key), sequence) in self.documents {
+            newest.entry(sk).or_default().push((key, sequence));
+        }
+        newest
     }
 
     /// What a guard asks beside the head.

@@ -24,7 +24,9 @@ pub struct LoginRights {
     pub inherits: bool,
     /// May create roles, and on servers before version 16 give itself any of them.
     pub makes_roles: bool,
-    /// Roles of the installation that it may not take.
+    /// May take the role of copies, which adds to what people recorded long ago.
+    pub copies: bool,
+    /// Roles of the installation that it needs to serve, and may not take.
     pub roles_untaken: Vec<String>,
 }
 
@@ -37,6 +39,7 @@ impl LoginRights {
             (self.is_owner && !self.is_superuser, "owns the tables"),
             (self.inherits && !self.is_superuser, "inherits the rights of the roles"),
             (self.makes_roles && !self.is_superuser, "may make roles"),
+            (self.copies && !self.is_superuser, "may take the role of copies"),
         ]
         .into_iter()
         .filter_map(|(is_so, says)| is_so.then_some(says))
@@ -53,12 +56,16 @@ pub(super) async fn rights(client: &Client, schema: &str) -> Result<LoginRights>
                      OR pg_has_role(session_user, c.relowner, 'MEMBER'))),
              EXISTS (SELECT 1 FROM pg_roles o
                  WHERE o.rolname = ANY ($2) AND pg_has_role(session_user, o.oid, 'USAGE')),
-             ARRAY(SELECT o.rolname::text FROM pg_roles o WHERE o.rolname = ANY ($2) AND NOT {} ORDER BY 1)
+             ARRAY(SELECT o.rolname::text FROM pg_roles o WHERE o.rolname = ANY ($3) AND NOT {may_take} ORDER BY 1),
+             EXISTS (SELECT 1 FROM pg_roles o WHERE o.rolname = $4 AND {may_take})
          FROM pg_roles r WHERE r.rolname = session_user",
-        may_take("o.oid")
+        may_take = may_take("o.oid")
     );
-    let row =
-        client.query_one(&sql, &[&schemas(schema).as_slice(), &DbRole::names(schema).as_slice()]).await?;
+    let (schemas, all) = (schemas(schema), DbRole::names(schema));
+    let (serving, copying) = (DbRole::serving_names(schema), DbRole::Copying.name(schema));
+    let row = client
+        .query_one(&sql, &[&schemas.as_slice(), &all.as_slice(), &serving.as_slice(), &copying])
+        .await?;
     Ok(LoginRights {
         name: row.try_get(0)?,
         is_superuser: row.try_get(1)?,
@@ -67,6 +74,7 @@ pub(super) async fn rights(client: &Client, schema: &str) -> Result<LoginRights>
         is_owner: row.try_get(4)?,
         inherits: row.try_get(5)?,
         roles_untaken: row.try_get(6)?,
+        copies: row.try_get(7)?,
     })
 }
 
@@ -111,6 +119,7 @@ mod tests {
             (LoginRights { is_owner: true, ..LoginRights::default() }, "owns the tables"),
             (LoginRights { inherits: true, ..LoginRights::default() }, "inherits the rights of the roles"),
             (LoginRights { makes_roles: true, ..LoginRights::default() }, "may make roles"),
+            (LoginRights { copies: true, ..LoginRights::default() }, "may take the role of copies"),
         ] {
             assert_eq!(login.excess(), [says]);
         }

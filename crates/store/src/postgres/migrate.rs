@@ -33,6 +33,8 @@ const STEPS: &[(&str, &str)] = &[
     ("tool_sessions", include_str!("migrations/V21__tool_sessions.sql")),
     ("documents", include_str!("migrations/V22__documents.sql")),
     ("browser_sessions", include_str!("migrations/V23__browser_sessions.sql")),
+    ("copied_activity", include_str!("migrations/V24__copied_activity.sql")),
+    ("channels", include_str!("migrations/V25__channels.sql")),
 ];
 
 /// The version that this program writes.
@@ -72,7 +74,7 @@ pub(super) async fn migrate(address: &Address, login: MigrationLogin) -> Result<
             client.batch_execute("BEGIN").await?;
             client.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
             if at == 0 {
-                let roles = DbRole::names(schema).join(", ");
+                let roles = DbRole::serving_names(schema).join(", ");
                 client
                     .batch_execute(&format!(
                         "CREATE SCHEMA IF NOT EXISTS {schema}; GRANT USAGE ON SCHEMA {schema} TO {roles}; \
@@ -171,10 +173,12 @@ fn newer(found: i64) -> Error {
 
 /// Roles belong to the whole server, so the start of another database may be creating them too.
 async fn make_roles(client: &Client, schema: &str, login: MigrationLogin) -> Result<()> {
+    let serving = DbRole::serving_names(schema);
     for name in DbRole::names(schema) {
+        let is_taken = login == MigrationLogin::Serves && serving.contains(&name);
         let mut tries = 0;
         loop {
-            match make_role(client, &name, login).await {
+            match make_role(client, &name, is_taken).await {
                 Ok(()) => break,
                 Err(error) if tries < ROLE_TRIES_MAX && is_race(&error) => tries += 1,
                 Err(error) => return Err(error.into()),
@@ -187,7 +191,7 @@ async fn make_roles(client: &Client, schema: &str, login: MigrationLogin) -> Res
 async fn make_role(
     client: &Client,
     name: &str,
-    login: MigrationLogin,
+    is_taken: bool,
 ) -> std::result::Result<(), tokio_postgres::Error> {
     let found = client.query_opt("SELECT 1 FROM pg_roles WHERE rolname = $1", &[&name]).await?;
     if found.is_none() {
@@ -195,14 +199,23 @@ async fn make_role(
             .batch_execute(&format!("CREATE ROLE {name} NOLOGIN NOBYPASSRLS NOSUPERUSER NOINHERIT"))
             .await?;
     }
-    if login == MigrationLogin::Owns {
-        return Ok(());
+    match is_taken {
+        true => grant_role(client, name).await.map(drop),
+        false => Ok(()),
     }
+}
+
+/// Grants a role to the login, if it may not take it. Returns whether it was granted now.
+pub(super) async fn grant_role(
+    client: &Client,
+    name: &str,
+) -> std::result::Result<bool, tokio_postgres::Error> {
     let member = client.query_one(&format!("SELECT {}", may_take("$1::name")), &[&name]).await?;
-    if !member.try_get::<_, bool>(0)? {
+    let is_new = !member.try_get::<_, bool>(0)?;
+    if is_new {
         client.batch_execute(&format!("GRANT {name} TO CURRENT_USER")).await?;
     }
-    Ok(())
+    Ok(is_new)
 }
 
 /// Whether the login may take a role. From version 16 on, the creator of a role is its member without that right.

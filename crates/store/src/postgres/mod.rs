@@ -7,7 +7,7 @@
 //!
 //! | change | way | shared by | round trips | role |
 //! |---|---|---|---|---|
-//! | plain append; this node has the session's head in its cache; no idempotency key, no external id, no look at participants | `append/queue` → `append/optimistic` | a batch | 1: one statement, which writes only rows that are still as cached. An append whose row has changed goes on to the next way | `append` |
+//! | plain append; this node has the session's head in its cache; no idempotency key, no external id, no look at participants, no patch of a document that this node has not patched before | `append/queue` → `append/optimistic` | a batch | 1: one statement, which writes only rows that are still as cached. An append whose row has changed goes on to the next way | `append` |
 //! | every other plain append | `append/queue` → `append/batch` | a batch | 2: begin, lock and load; write and commit | `append` |
 //! | at most four sessions; no key, audit line, record, fork or deletion | `batching/changes` → `commit` | up to 32 changes of one tenant | 2: begin, lock and load; write and commit. 1 more if participants are asked for, 1 more for external ids | `app` |
 //! | everything else, also appends of `human.*` events and by share links | `commit` | no other change | as above; 1 more for each fork; with records, 1 or more for each record and 1 for the commit; a deletion deletes table by table | `app` |
@@ -41,6 +41,7 @@ mod approvals;
 mod batching;
 mod bridges;
 mod browser_sessions;
+mod channels;
 mod claim;
 mod commit;
 mod connect;

@@ -5,7 +5,7 @@ use sederunt_core::event::{EventPage, EventQuery};
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::people::{
-    FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, User,
+    FoundKey, Identity, Key, LinkReach, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, User,
 };
 use sederunt_core::session::Status;
 use sederunt_core::session::query::Page;
@@ -119,18 +119,24 @@ impl ShareStore for PostgresStore {
         read(events::shared_events(&self.context, tenant, hash, id, query))
     }
 
-    fn has_shared_response<'a>(
+    fn link_reach<'a>(
         &'a self,
         tenant: &'a TenantId,
         hash: SecretHash,
+        view_id: &'a str,
         respondent_name: &'a str,
-        id: &'a SessionId,
-    ) -> StoreFuture<'a, bool> {
+        response: Option<&'a SessionId>,
+    ) -> StoreFuture<'a, LinkReach> {
         read(async move {
-            let Some(tk) = self.context.tk(tenant).await? else { return Ok(false) };
-            let sql = "SELECT 1 FROM sessions s JOIN responses r ON r.tk = s.tk AND r.sk = s.sk WHERE s.tk = $1 AND s.id = $2";
-            let scope = Scope::Link(hash, respondent_name);
-            Ok(!self.context.read(scope, sql, &[&tk, &id.as_str()]).await?.is_empty())
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(LinkReach::Nothing) };
+            let sql =
+                "SELECT EXISTS (SELECT 1 FROM sessions s JOIN responses r ON r.tk = s.tk AND r.sk = s.sk
+                     WHERE s.tk = $1 AND s.id = $3)
+                 FROM shares l WHERE l.tk = $1 AND l.view_id = $2 AND l.sk IS NULL";
+            let params: [Param<'_>; 3] = [&tk, &view_id, &response.map(SessionId::as_str)];
+            let rows = self.context.read(Scope::Link(hash, respondent_name), sql, &params).await?;
+            let found = rows.first().map(|row| row.try_get(0)).transpose()?;
+            Ok(LinkReach::of(found))
         })
     }
 

@@ -11,8 +11,8 @@ use super::commit::Abort;
 use super::fault::{Fault, Result};
 use super::tx::Tx;
 use super::{
-    approvals, browser_sessions, crises, definitions, documents, feedback, lessons, memories, ratings,
-    responses, talk,
+    approvals, browser_sessions, channels, crises, definitions, documents, feedback, lessons, memories,
+    ratings, responses, talk,
 };
 
 /// Writes one record of a change, which was judged under the locks of `commit/basis.rs`.
@@ -23,6 +23,17 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
         Record::CloseApproval { id, state, decided_by, body } => {
             approvals::close(tx, tk, id, *state, decided_by.as_deref(), body.as_deref(), now).await?
         }
+        Record::AddChannelUpdate { channel, update_key } => {
+            channels::add_update(tx, tk, channel, update_key, now).await? > 0
+        }
+        Record::BindConversation { key, session, instead_of } => {
+            channels::bind(tx, tk, key, session, instead_of.as_ref()).await? > 0
+        }
+        Record::AddDelivery(delivery) => return Ok(channels::add_delivery(tx, tk, delivery).await?),
+        Record::NoteDelivery { id, note, .. } => {
+            return Ok(channels::note_delivery(tx, tk, id, note, now).await?);
+        }
+        Record::PutChannel { channel, change } => channels::put(tx, tk, channel, change, now).await?,
         Record::AddFeedback(event) => return Ok(feedback::add(tx, tk, event).await?),
         Record::PutFeedbackSession { session, expects } => {
             feedback::put_session(tx, tk, session, *expects).await?

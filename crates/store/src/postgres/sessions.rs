@@ -438,6 +438,8 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
         "DELETE FROM approvals WHERE tk = $1 AND sk = $2",
         "DELETE FROM responses WHERE tk = $1 AND sk = $2",
         "DELETE FROM documents WHERE tk = $1 AND sk = $2",
+        "DELETE FROM channel_conversations WHERE tk = $1 AND sk = $2",
+        "DELETE FROM channel_deliveries WHERE tk = $1 AND sk = $2",
         "DELETE FROM talks WHERE tk = $1 AND sk = $2",
         "DELETE FROM search_docs WHERE tk = $1 AND sk = $2",
         "DELETE FROM search_done WHERE tk = $1 AND sk = $2",

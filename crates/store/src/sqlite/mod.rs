@@ -19,6 +19,7 @@ mod backup;
 mod blocking;
 mod bridges;
 mod browser_sessions;
+mod channels;
 mod checkpointer;
 mod claims;
 mod crises;

@@ -7,7 +7,7 @@ use sederunt_core::clock::Clock as _;
 use sederunt_core::event::{Event, EventPage, EventQuery};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
 use sederunt_core::people::{
-    FoundKey, Identity, Key, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, User,
+    FoundKey, Identity, Key, LinkReach, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, User,
 };
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{
@@ -83,22 +83,29 @@ impl ShareStore for SqliteStore {
         .boxed()
     }
 
-    fn has_shared_response<'a>(
+    fn link_reach<'a>(
         &'a self,
         tenant: &'a TenantId,
         hash: SecretHash,
+        view_id: &'a str,
         respondent_name: &'a str,
-        id: &'a SessionId,
-    ) -> StoreFuture<'a, bool> {
+        response: Option<&'a SessionId>,
+    ) -> StoreFuture<'a, LinkReach> {
         let now = self.clock.now().as_micros();
         self.read_on_writer(move |db| {
-            db.prepare_cached(
-                "SELECT 1 FROM shares s JOIN tenants t ON t.tk = s.tk \
-                 JOIN responses r ON r.tk = s.tk AND r.view_id = s.view_id JOIN session_heads h ON h.sk = r.sk \
-                 WHERE s.hash = ?1 AND s.sk IS NULL AND s.revoked_at IS NULL AND s.expires_at > ?2 AND t.id = ?3 \
-                 AND h.id = ?4 AND r.is_anonymous AND r.respondent = ?5",
-            )?
-            .exists(params![hash.0, now, tenant.as_str(), id.as_str(), respondent_name])
+            let response = response.map(SessionId::as_str);
+            let found = db
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM responses r JOIN session_heads h ON h.sk = r.sk \
+                         WHERE r.tk = s.tk AND r.view_id = s.view_id AND h.id = ?5 AND r.is_anonymous AND r.respondent = ?6) \
+                     FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.hash = ?1 AND s.sk IS NULL \
+                     AND s.revoked_at IS NULL AND s.expires_at > ?2 AND t.id = ?3 AND s.view_id = ?4",
+                )?
+                .query_row(params![hash.0, now, tenant.as_str(), view_id, response, respondent_name], |row| {
+                    row.get(0)
+                })
+                .optional()?;
+            Ok(LinkReach::of(found))
         })
         .boxed()
     }

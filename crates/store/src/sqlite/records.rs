@@ -7,7 +7,9 @@ use sederunt_core::people::{Audit, Identity};
 use sederunt_core::store::{Change, PartResult, Record, Refusal, RowKey, RowState};
 
 use super::fault::WorkError;
-use super::{approvals, browser_sessions, definitions, documents, feedback, lessons, responses, talk};
+use super::{
+    approvals, browser_sessions, channels, definitions, documents, feedback, lessons, responses, talk,
+};
 
 /// Lets core judge the records before the change writes anything. `crises` are the existing crises: their file cannot
 /// be read from here.
@@ -69,6 +71,15 @@ fn find(
         }
         RowKey::Lesson(id) => {
             version("SELECT version FROM lessons WHERE tk = ?1 AND id = ?2", params![tk, id])
+        }
+        RowKey::ChannelUpdate { channel, update_key } => {
+            Ok(channels::was_told(db, tk, channel, update_key)?.then_some(RowState::Present))
+        }
+        RowKey::Conversation { channel, place } => {
+            Ok(channels::held_in(db, tk, channel, place)?.map(RowState::Of))
+        }
+        RowKey::Channel(name) => {
+            version("SELECT epoch FROM channels WHERE tk = ?1 AND name = ?2", params![tk, name])
         }
         RowKey::Crisis(id) => Ok(crises.iter().any(|found| **found == **id).then_some(RowState::Present)),
     }
@@ -175,6 +186,13 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
             .execute(params![tk, id.as_str(), role.map(|role| role.as_str()), name, suspended])
             .map(drop),
         Record::AddIdentity { user, identity } => add_identity(db, tk, user, identity),
+        Record::AddChannelUpdate { channel, update_key } => {
+            channels::add_update(db, tk, channel, update_key, now)
+        }
+        Record::BindConversation { key, session, .. } => channels::bind(db, tk, key, session),
+        Record::AddDelivery(delivery) => channels::add_delivery(db, tk, delivery),
+        Record::NoteDelivery { id, note, .. } => channels::note_delivery(db, tk, id, note, now),
+        Record::PutChannel { channel, change } => channels::put(db, tk, channel, change, now),
         Record::AddFeedback(event) => feedback::add(db, tk, event),
         Record::PutFeedbackSession { session, expects } => feedback::put_session(db, tk, session, *expects),
         Record::PutLesson { lesson, expects } => lessons::put(db, tk, lesson, *expects),

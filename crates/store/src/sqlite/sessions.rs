@@ -390,9 +390,9 @@ fn remove_metadata(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
 
 /// The tables whose rows are deleted with their session. Its log is deleted apart, and so are the rows of its
 /// metadata, which have no index by session.
-pub(super) const SESSION_TABLES: [&str; 11] = [
-    "participants", "departures", "shares", "approvals", "responses", "documents", "session_details",
-    "sessions", "talks", "session_tails", "session_heads",
+pub(super) const SESSION_TABLES: [&str; 13] = [
+    "participants", "departures", "shares", "approvals", "responses", "documents", "channel_conversations",
+    "channel_deliveries", "session_details", "sessions", "talks", "session_tails", "session_heads",
 ];
 
 /// Deletes a session's rows. The caller deletes its log first ([`super::logs`]).

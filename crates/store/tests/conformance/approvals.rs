@@ -59,6 +59,7 @@ fn a_target() -> PromotionTarget {
         version: 7,
         base: json(r#"{"size":1.50,"é":null}"#),
         criteria: Vec::new(),
+        questions: Vec::new(),
         document: None,
         unwritten: json(r#"{"note":"<b>"}"#),
     }

@@ -4,7 +4,7 @@ use sederunt_core::Timestamp;
 use sederunt_core::access::ActingUser;
 use sederunt_core::approval::{Approval, ApprovalKind, ApprovalState};
 use sederunt_core::definitions::DefinitionKind;
-use sederunt_core::people::SecretHash;
+use sederunt_core::people::{LinkReach, SecretHash};
 use sederunt_core::response::{
     RespondentHistory, ResponseFilter, ResponseForm, ResponseQuery, ResponseRow, ResponseState,
     StoredResponse,
@@ -131,27 +131,36 @@ async fn a_link_to_a_view_has_the_responses_of_its_respondent(store: &TestStore)
         let hash = SecretHash::of(&share.id);
         store.record(Record::AddShare { share, hash }).await;
     }
-    for (token, who, session, has) in [
-        ("link", "c", "mine", true),
-        ("link", "d", "of another", true),
-        ("link", "c", "of another", false),
-        ("link", "c", "elsewhere", false),
-        ("link", "m", "named", false),
-        ("link", "c", "none", false),
-        ("expired", "c", "mine", false),
-        ("unknown", "c", "mine", false),
+    let reach = async |store: &TestStore, token: &str, view: &str, who: &str, session: Option<&str>| {
+        let (hash, who, session) = (SecretHash::of(token), format!("view:{who}"), session.map(id));
+        store.link_reach(&store.tenant, hash, view, &who, session.as_ref()).await.unwrap()
+    };
+    for (token, view, who, session, expected) in [
+        ("link", "v", "c", Some("mine"), LinkReach::Response),
+        ("link", "v", "d", Some("of another"), LinkReach::Response),
+        ("link", "v", "c", Some("of another"), LinkReach::View),
+        ("link", "v", "c", Some("elsewhere"), LinkReach::View),
+        ("link", "v", "m", Some("named"), LinkReach::View),
+        ("link", "v", "c", Some("none"), LinkReach::View),
+        ("link", "v", "c", None, LinkReach::View),
+        ("link", "v", "nobody", None, LinkReach::View),
+        ("link", "w", "c", Some("elsewhere"), LinkReach::Nothing),
+        ("link", "w", "c", None, LinkReach::Nothing),
+        ("expired", "v", "c", Some("mine"), LinkReach::Nothing),
+        ("expired", "v", "c", None, LinkReach::Nothing),
+        ("unknown", "v", "c", Some("mine"), LinkReach::Nothing),
     ] {
-        let found = store
-            .has_shared_response(&store.tenant, SecretHash::of(token), &format!("view:{who}"), &id(session))
-            .await;
-        assert_eq!(found.unwrap(), has, "{token} {who} {session}");
+        let found = reach(store, token, view, who, session).await;
+        assert_eq!(found, expected, "{token} {view} {who} {session:?}");
     }
     let other = store.tenant_named("other").await;
-    let found = other.has_shared_response(&other.tenant, SecretHash::of("link"), "view:c", &id("mine")).await;
-    assert!(!found.unwrap());
+    for session in [Some("mine"), None] {
+        assert_eq!(reach(&other, "link", "v", "c", session).await, LinkReach::Nothing);
+    }
     store.record(Record::RevokeShare { id: "link".into(), by: ActingUser::Owner }).await;
-    let found = store.has_shared_response(&store.tenant, SecretHash::of("link"), "view:c", &id("mine")).await;
-    assert!(!found.unwrap(), "it was revoked");
+    for session in [Some("mine"), None] {
+        assert_eq!(reach(store, "link", "v", "c", session).await, LinkReach::Nothing, "it was revoked");
+    }
 }
 
 async fn the_rows_of_many_responses_are_read_at_once(store: &TestStore) {

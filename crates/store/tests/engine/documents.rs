@@ -10,13 +10,13 @@ use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::definitions::{Entity, View};
 use sederunt_core::document::patch::read_stored_ops;
 use sederunt_core::document::{DocumentContent, DocumentKey, StoredPatch};
-use sederunt_core::engine::{Append, DraftEvent, Engine, NewUser, PatchRequest, PatchedDocument};
+use sederunt_core::engine::{Append, DraftEvent, Engine, NewKey, NewUser, PatchRequest, PatchedDocument};
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::event::EventQuery;
 use sederunt_core::json::Json;
 use sederunt_core::session::decide::{OpenSession, PatchSession, Transition};
 use sederunt_core::session::{SessionType, Status};
-use sederunt_core::{Actor, Role, SessionId, limits, strict};
+use sederunt_core::{Actor, Role, SessionId, UserId, limits, strict};
 use serde_json::{Value, json as value};
 
 use crate::harness::{World, key, says, wish};
@@ -24,6 +24,8 @@ use crate::on_both_stores;
 
 on_both_stores!(
     a_document_is_opened_patched_and_read,
+    an_inverse_is_given_if_it_is_a_patch,
+    two_earlier_states_are_computed_at_once,
     a_patch_on_an_older_state_is_rebased_or_refused,
     a_base_that_is_no_patch_of_the_document_is_refused,
     appending_a_patch_obeys_the_same_rule,
@@ -46,6 +48,8 @@ on_both_stores!(
     a_member_asks_an_owner,
     a_view_is_edited_as_a_document,
     rows_are_not_shown_to_guests_or_by_links,
+    who_becomes_a_guest_reads_no_row,
+    a_guest_is_known_by_their_keys,
 );
 
 fn note() -> DocumentKey {
@@ -151,6 +155,55 @@ async fn a_document_is_opened_patched_and_read(world: &World) {
     let deep = value!({"x": "y".repeat(limits::SHARED_DOCUMENT_BYTES_MAX)});
     let large = world.engine.open_document(&owner, &id, &missing, Some(&json(&deep)), None).await;
     assert_eq!(code(large), "value");
+}
+
+async fn an_inverse_is_given_if_it_is_a_patch(world: &World) {
+    let owner = world.owner();
+    let long = "x".repeat(limits::PATCH_BYTES_MAX);
+    let (id, opened) = opened(world, "s", &value!({"a": 1, "long": long, "b": null})).await;
+    let mut base = opened;
+    for (ops, expected) in [
+        (value!([{"op": "test", "path": "/a", "value": 1}]), None),
+        (
+            value!([{"op": "replace", "path": "/a", "value": 1}]),
+            Some(value!([{"op": "replace", "path": "/a", "value": 1}])),
+        ),
+        (
+            value!([{"op": "replace", "path": "/a", "value": null}]),
+            Some(value!([{"op": "replace", "path": "/a", "value": 1}])),
+        ),
+        (
+            value!([{"op": "remove", "path": "/b"}]),
+            Some(value!([{"op": "add", "path": "/b", "value": null}])),
+        ),
+        (value!([{"op": "remove", "path": "/long"}]), None),
+    ] {
+        let wants = PatchRequest { wants_inverse: true, ..request(base, &ops) };
+        let done = world.engine.patch_document(&owner, &id, &note(), wants, None).await.unwrap();
+        assert_eq!(done.inverse.as_ref().map(Json::value), expected, "{ops}");
+        base = done.sequence;
+        if let Some(inverse) = done.inverse {
+            base = patch(&world.engine, &owner, &id, base, &inverse.value()).await.unwrap().sequence;
+        }
+    }
+}
+
+async fn two_earlier_states_are_computed_at_once(world: &World) {
+    let owner = world.owner();
+    let (id, opened) = opened(world, "s", &value!({"list": []})).await;
+    let patches = (0..2 * limits::SNAPSHOT_PATCHES).map(|n| {
+        let (engine, owner, id) = (world.engine.clone(), owner.clone(), id.clone());
+        tokio::spawn(async move { patch(&engine, &owner, &id, opened, &set("/list/-", n)).await.unwrap() })
+    });
+    join_all(patches).await;
+    let key = note();
+    let read = || world.engine.shared_document(&owner, &id, &key, Some(opened + 200));
+    let all = join_all((0..20).map(|_| read())).await;
+    let codes: Vec<String> = all.into_iter().map(code).collect();
+    assert!(codes.iter().filter(|code| *code == "ok").count() >= limits::DOCUMENT_FOLDS_MAX, "{codes:?}");
+    assert!(codes.iter().any(|code| code == "unavailable"), "{codes:?}");
+    assert!(codes.iter().all(|code| ["ok", "unavailable"].contains(&code.as_str())), "{codes:?}");
+    assert_eq!(code(read().await), "ok", "later there is room again");
 }
 
 async fn a_patch_on_an_older_state_is_rebased_or_refused(world: &World) {
@@ -696,4 +749,67 @@ async fn rows_are_not_shown_to_guests_or_by_links(world: &World) {
     share(&scratch).await.unwrap();
     let guest = world.actor(Role::Guest, "gus");
     assert_eq!(code(world.engine.open_document(&guest, &with_guest, &key, None, None).await), "denied");
+}
+
+/// A session with a document of a row and a scratch document, in which mia takes part.
+async fn shared_row(world: &World) -> (SessionId, DocumentKey) {
+    let key = company(world, &value!({"size": 1})).await;
+    let (id, _) = opened(world, "shared", &value!({})).await;
+    world.engine.open_document(&world.owner(), &id, &key, None, None).await.unwrap();
+    let wish = PatchSession { participants: Some(vec!["mia".into()]), ..PatchSession::default() };
+    world.engine.patch(&world.owner(), &id, wish, None).await.unwrap();
+    (id, key)
+}
+
+async fn who_becomes_a_guest_reads_no_row(world: &World) {
+    let owner = world.owner();
+    for (name, role) in [("mia", Role::Member), ("gus", Role::Guest)] {
+        let user = NewUser { id: Some(name.into()), role: Some(role), ..NewUser::default() };
+        world.engine.create_user(&owner, user, None).await.unwrap();
+    }
+    let (id, key) = shared_row(world).await;
+    let read = async |who: &Arc<Actor>| {
+        let log = world.engine.read(who, &id, EventQuery { limit: 10, ..EventQuery::default() }).await;
+        let stream = world.engine.stream(who.clone(), &id, None).await.map(drop);
+        let document = world.engine.shared_document(who, &id, &key, None).await;
+        let list = world.engine.documents(who, &id).await;
+        let present = world.engine.attend(who, &id, None).await;
+        [code(log), code(stream), code(document), code(list), code(present)]
+    };
+    let mia = world.actor(Role::Member, "mia");
+    assert_eq!(read(&mia).await, ["ok"; 5]);
+    let open = world.engine.stream(mia.clone(), &id, None).await.unwrap();
+    assert_eq!(code(open.recheck().await), "ok");
+    // The role of the credential and that of the row: the lower one counts, so that a guest's key opens as little.
+    let as_guest = world.actor(Role::Guest, "mia");
+    assert_eq!(read(&as_guest).await, ["denied"; 5]);
+    let (mia, gus) = (UserId::stored("mia"), UserId::stored("gus"));
+    world.engine.merge_users(&owner, &mia, &gus, None).await.unwrap();
+    assert_eq!(read(&world.actor(Role::Guest, "gus")).await, ["denied"; 5]);
+    let view: View =
+        strict::read(r#"{"title":"Trip","questions":[{"key":"where","label":"Where?"}]}"#).unwrap();
+    world.engine.define(&owner, Some("v"), view, None).await.unwrap();
+    let view = DocumentKey::parse("view", "v").unwrap();
+    assert_eq!(code(world.engine.open_document(&owner, &id, &view, None, None).await), "type_mismatch");
+    let (plain, _) = opened(world, "plain", &value!({})).await;
+    let wish = PatchSession { participants: Some(vec!["gus".into()]), ..PatchSession::default() };
+    world.engine.patch(&owner, &plain, wish, None).await.unwrap();
+    let guest = world.actor(Role::Guest, "gus");
+    assert_eq!(code(world.engine.shared_document(&guest, &plain, &note(), None).await), "ok");
+}
+
+async fn a_guest_is_known_by_their_keys(world: &World) {
+    let owner = world.owner();
+    for (user, role) in [("gus", Role::Guest), ("mia", Role::Guest), ("mia", Role::Member)] {
+        let wish = NewKey { role: Some(role), user: Some(user.to_owned()), ..NewKey::default() };
+        world.engine.create_key(&owner, wish, None).await.unwrap();
+    }
+    let (id, _) = shared_row(world).await;
+    let invite = async |who: &str| {
+        let participants = Some(vec!["mia".into(), who.into()]);
+        let wish = PatchSession { participants, ..PatchSession::default() };
+        code(world.engine.patch(&owner, &id, wish, None).await)
+    };
+    assert_eq!(invite("gus").await, "type_mismatch", "no row says who gus is, and the only key is a guest's");
+    assert_eq!(invite("nobody").await, "ok");
 }

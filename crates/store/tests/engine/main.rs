@@ -4,7 +4,9 @@
 mod activity;
 mod activity_block;
 mod approvals;
+mod channels;
 mod conversations;
+mod document_readers;
 mod documents;
 mod elicitation;
 mod external;
@@ -23,6 +25,7 @@ mod promotions;
 mod queueing;
 mod quotas;
 mod repeats;
+mod respondents;
 mod responses;
 mod rights;
 mod shares;

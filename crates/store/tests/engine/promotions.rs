@@ -265,14 +265,15 @@ async fn a_submit_stages_its_promotion_once(world: &World) {
     for round in 0..12 {
         let name = format!("member{round}");
         let member = world.actor(Role::Member, &name);
-        let id = world.engine.open_response(&member, "form", None, None).await.unwrap().response.row.session;
+        let id =
+            world.engine.open_response(&member, "form", None, None, None).await.unwrap().response.row.session;
         let values = [
             json(r#"{"q_tone":"kind"}"#),
             json(&format!(r#"{{"q_tone":"{}"}}"#, ["kind", "curt"][round % 2])),
         ];
         let (one, two) = tokio::join!(
-            world.engine.submit_response(&member, &id, None, Some(&values[0])),
-            other.submit_response(&member, &id, None, Some(&values[1])),
+            world.engine.submit_response(&member, &id, None, Some(&values[0]), None),
+            other.submit_response(&member, &id, None, Some(&values[1]), None),
         );
         match round % 2 {
             0 => assert!(one.unwrap().repeated != two.unwrap().repeated),
@@ -294,9 +295,9 @@ async fn a_submit_stages_its_promotion_once(world: &World) {
 async fn a_hard_block_at_submit_asks_nobody_and_is_kept(world: &World) {
     define_form(world, "owner").await;
     let rita = world.actor(Role::Member, "rita");
-    let id = world.engine.open_response(&rita, "form", None, None).await.unwrap().response.row.session;
+    let id = world.engine.open_response(&rita, "form", None, None, None).await.unwrap().response.row.session;
     let cruel = json(r#"{"q_tone":"cruel","q_size":1}"#);
-    let done = world.engine.submit_response(&rita, &id, None, Some(&cruel)).await.unwrap().response;
+    let done = world.engine.submit_response(&rita, &id, None, Some(&cruel), None).await.unwrap().response;
     assert_eq!((done.session.head.status, &done.promotion), (Status::Completed, &None));
     let standing = standing(None, done.session.details.result.as_ref()).unwrap();
     assert_eq!(standing.block.map(|block| block.option).as_deref(), Some("cruel"));

@@ -39,7 +39,7 @@ on_both_stores!(
     an_abandon_with_the_same_key_is_answered_as_the_first,
 );
 
-async fn survey(world: &World, id: &str, gate: ViewAudience, response: &str) {
+pub(crate) async fn survey(world: &World, id: &str, gate: ViewAudience, response: &str) {
     let text = format!(
         r#"{{"title":"How?","questions":[{{"key":"a","label":"A","required":true}},
             {{"key":"n","label":"N","type":"number"}}],"response":{response}}}"#
@@ -50,20 +50,24 @@ async fn survey(world: &World, id: &str, gate: ViewAudience, response: &str) {
 }
 
 /// The holder of a link to a view.
-fn stranger(world: &World, view: &str) -> Actor {
+pub(crate) fn stranger(world: &World, view: &str) -> Actor {
     let link = world.actor(Role::Share, "link");
     Actor { view: Some(view.into()), user: None, ..(*link).clone() }
 }
 
-async fn open(engine: &Engine, actor: &Actor, cookie: Option<&str>) -> Result<OpenedResponse, Error> {
-    engine.open_response(actor, "v", cookie, None).await
+pub(crate) async fn open(
+    engine: &Engine,
+    actor: &Actor,
+    cookie: Option<&str>,
+) -> Result<OpenedResponse, Error> {
+    engine.open_response(actor, "v", cookie, None, None).await
 }
 
 async fn save(world: &World, actor: &Actor, id: &SessionId, values: &str) -> Result<StoredResponse, Error> {
     world.engine.save_response(actor, id, None, &json(values), None).await
 }
 
-fn code<T>(outcome: Result<T, Error>) -> String {
+pub(crate) fn code<T>(outcome: Result<T, Error>) -> String {
     match outcome {
         Ok(_) => "ok".to_owned(),
         Err(Error::Invalid { field, .. }) => field.into_owned(),
@@ -104,17 +108,17 @@ async fn a_member_opens_saves_and_submits_one_response(world: &World) {
     assert_eq!(code(stale), "stale_base");
     assert_eq!(code(save(world, &ada, &id, r#"{"other":1}"#).await), "values.other");
 
-    let incomplete = world.engine.submit_response(&ada, &id, None, Some(&json(r#"{"a":null}"#))).await;
+    let incomplete = world.engine.submit_response(&ada, &id, None, Some(&json(r#"{"a":null}"#)), None).await;
     assert_eq!(code(incomplete), "values.a");
-    let done = world.engine.submit_response(&ada, &id, None, Some(&json(r#"{"n":2}"#))).await.unwrap();
+    let done = world.engine.submit_response(&ada, &id, None, Some(&json(r#"{"n":2}"#)), None).await.unwrap();
     assert!(!done.repeated);
     let session = &done.response.session;
     assert_eq!((session.head.status, &session.details.draft_values), (Status::Completed, &None));
     let result = session.details.result.as_ref().unwrap();
     assert_eq!(result.as_str(), r#"{"values":{"a":"x","n":2},"score":null,"flags":[]}"#);
     assert_eq!(done.response.row.state, ResponseState::Submitted);
-    assert!(world.engine.submit_response(&ada, &id, None, None).await.unwrap().repeated);
-    let other = world.engine.submit_response(&ada, &id, None, Some(&json(r#"{"n":3}"#))).await;
+    assert!(world.engine.submit_response(&ada, &id, None, None, None).await.unwrap().repeated);
+    let other = world.engine.submit_response(&ada, &id, None, Some(&json(r#"{"n":3}"#)), None).await;
     assert_eq!(code(other), "already_answered");
     assert_eq!(code(save(world, &ada, &id, r#"{"n":4}"#).await), "session_closed");
     assert_eq!(code(open(&world.engine, &ada, None).await), "already_answered");
@@ -158,12 +162,12 @@ async fn a_stranger_is_known_by_link_and_cookie_together(world: &World) {
         assert_eq!(code(world.engine.response(actor, &id, cookie).await), "not_found", "{cookie:?}");
         let values = json(r#"{"a":"stolen"}"#);
         assert_eq!(code(world.engine.save_response(actor, &id, cookie, &values, None).await), "not_found");
-        assert_eq!(code(world.engine.submit_response(actor, &id, cookie, None).await), "not_found");
+        assert_eq!(code(world.engine.submit_response(actor, &id, cookie, None, None).await), "not_found");
         assert_eq!(code(world.engine.abandon_response(actor, &id, cookie, None).await), "not_found");
     }
     let again = open(&world.engine, &link, Some(&cookie)).await.unwrap();
     assert_eq!((again.is_new, again.response.session.id.clone()), (false, id.clone()));
-    assert!(!world.engine.submit_response(&link, &id, Some(&cookie), None).await.unwrap().repeated);
+    assert!(!world.engine.submit_response(&link, &id, Some(&cookie), None, None).await.unwrap().repeated);
     assert_eq!(code(open(&world.engine, &link, Some(&cookie)).await), "already_answered");
 }
 
@@ -183,7 +187,8 @@ async fn a_draft_of_a_stranger_without_a_value_is_not_stored(world: &World) {
     let listed = world.engine.responses(&world.owner(), "v", ResponseFilter::All, None, 10).await.unwrap();
     assert!(listed.items.is_empty());
     // The submit makes it, with both moves.
-    let done = world.engine.submit_response(&link, &id, cookie, Some(&json(r#"{"a":"x"}"#))).await.unwrap();
+    let done =
+        world.engine.submit_response(&link, &id, cookie, Some(&json(r#"{"a":"x"}"#)), None).await.unwrap();
     assert_eq!(done.response.row.state, ResponseState::Submitted);
     assert_eq!(
         kinds(world, &id).await,
@@ -210,7 +215,7 @@ async fn a_lead_who_only_names_an_address_is_shown_nothing(world: &World) {
     assert_eq!(code(open(&world.engine, &link, Some(&other)).await), "already_answered");
     assert_eq!(code(world.engine.response(&link, &id, Some(&other)).await), "not_found");
     let answer = Submission { values: json(r#"{"a":"x"}"#), lead: Some(lead) };
-    assert_eq!(code(world.engine.submit(&link, "v", None, &answer).await), "already_answered");
+    assert_eq!(code(world.engine.submit(&link, "v", None, &answer, None).await), "already_answered");
     assert!(world.engine.response(&link, &id, Some(&cookie)).await.is_ok());
 }
 
@@ -236,9 +241,9 @@ async fn a_view_that_has_closed_takes_nothing(world: &World) {
     assert_eq!(code(open(&world.engine, &bob, None).await), "view_closed");
     assert_eq!(code(open(&world.engine, &ada, None).await), "view_closed");
     assert_eq!(code(save(world, &ada, &id, r#"{"a":"y"}"#).await), "view_closed");
-    assert_eq!(code(world.engine.submit_response(&ada, &id, None, None).await), "view_closed");
+    assert_eq!(code(world.engine.submit_response(&ada, &id, None, None, None).await), "view_closed");
     let answer = Submission { values: json(r#"{"a":"x"}"#), lead: None };
-    assert_eq!(code(world.engine.submit(&bob, "v", None, &answer).await), "view_closed");
+    assert_eq!(code(world.engine.submit(&bob, "v", None, &answer, None).await), "view_closed");
 }
 
 async fn two_submits_at_once_on_two_nodes_are_one(world: &World) {
@@ -253,7 +258,7 @@ async fn two_submits_at_once_on_two_nodes_are_one(world: &World) {
             tokio::spawn(async move {
                 let n = if differ { n } else { 0 };
                 let values = json(&format!(r#"{{"a":"x","n":{n}}}"#));
-                engine.submit_response(&ada, &id, None, Some(&values)).await
+                engine.submit_response(&ada, &id, None, Some(&values), None).await
             })
         });
         let done: Vec<_> = join_all(submits).await.into_iter().map(Result::unwrap).collect();
@@ -275,7 +280,7 @@ async fn two_submits_at_once_on_two_nodes_are_one(world: &World) {
         let eve = eve.clone();
         tokio::spawn(async move {
             let wish = Submission { values: json(r#"{"a":"x"}"#), lead: None };
-            engine.submit(&eve, "v", None, &wish).await.unwrap().repeated
+            engine.submit(&eve, "v", None, &wish, None).await.unwrap().repeated
         })
     });
     let repeated: Vec<bool> = join_all(answers).await.into_iter().map(Result::unwrap).collect();
@@ -294,7 +299,7 @@ async fn a_submit_and_the_sweep_end_a_response_once(world: &World) {
             let other = other.clone();
             async move { other.sweep().await.unwrap() }
         });
-        let submitted = world.engine.submit_response(&ada, &id, None, None).await;
+        let submitted = world.engine.submit_response(&ada, &id, None, None, None).await;
         sweep.await.unwrap();
         let ended = world.engine.response(&ada, &id, None).await.unwrap();
         match submitted {
@@ -341,19 +346,19 @@ async fn a_whole_answer_opens_and_submits_in_one_commit(world: &World) {
     let (ada, link) = (world.actor(Role::Member, "ada"), stranger(world, "v"));
     let answer = |text: &str| Submission { values: json(text), lead: None };
     let whole = answer(r#"{"a":"x"}"#);
-    assert!(!world.engine.submit(&ada, "v", None, &whole).await.unwrap().repeated);
-    assert!(world.engine.submit(&ada, "v", None, &whole).await.unwrap().repeated);
-    let other = world.engine.submit(&ada, "v", None, &answer(r#"{"a":"y"}"#)).await;
+    assert!(!world.engine.submit(&ada, "v", None, &whole, None).await.unwrap().repeated);
+    assert!(world.engine.submit(&ada, "v", None, &whole, None).await.unwrap().repeated);
+    let other = world.engine.submit(&ada, "v", None, &answer(r#"{"a":"y"}"#), None).await;
     assert_eq!(code(other), "already_answered");
-    let done = world.engine.submit(&link, "v", None, &whole).await.unwrap();
+    let done = world.engine.submit(&link, "v", None, &whole, None).await.unwrap();
     let cookie = done.cookie.unwrap();
-    assert!(world.engine.submit(&link, "v", Some(&cookie), &whole).await.unwrap().repeated);
-    assert_eq!(code(world.engine.submit(&link, "v", None, &answer("{}")).await), "values.a");
+    assert!(world.engine.submit(&link, "v", Some(&cookie), &whole, None).await.unwrap().repeated);
+    assert_eq!(code(world.engine.submit(&link, "v", None, &answer("{}"), None).await), "values.a");
     // A draft is submitted with the answer over it.
     let bob = world.actor(Role::Member, "bob");
     let id = open(&world.engine, &bob, None).await.unwrap().response.session.id;
     save(world, &bob, &id, r#"{"n":7}"#).await.unwrap();
-    world.engine.submit(&bob, "v", None, &whole).await.unwrap();
+    world.engine.submit(&bob, "v", None, &whole, None).await.unwrap();
     let submitted = world.engine.response(&bob, &id, None).await.unwrap().session.details.result.unwrap();
     assert!(submitted.as_str().contains(r#""values":{"n":7,"a":"x"}"#), "{submitted:?}");
     let listed = world.engine.responses(&world.owner(), "v", ResponseFilter::Submitted, None, 10).await;
@@ -420,7 +425,7 @@ async fn an_entity_is_named_by_members_and_fits_the_view(world: &World) {
         let entity = Entity { type_slug: type_slug.into(), title: None, fields: Json::empty_object() };
         world.engine.define(&owner, Some(id), entity, None).await.unwrap();
     }
-    let with = async |actor: &Actor, entity| world.engine.open_response(actor, "v", None, entity).await;
+    let with = async |actor: &Actor, entity| world.engine.open_response(actor, "v", None, entity, None).await;
     assert_eq!(code(with(&link, Some("acme")).await), "entity_id");
     assert_eq!(code(with(&ada, Some("bob")).await), "entity_id");
     assert_eq!(code(with(&ada, Some("none")).await), "not_found");
@@ -428,7 +433,7 @@ async fn an_entity_is_named_by_members_and_fits_the_view(world: &World) {
     assert_eq!(opened.session.details.entity_id.as_deref(), Some("acme"));
     assert!(with(&link, None).await.is_ok());
     survey(world, "w", ViewAudience::Member, r#"{"fields":{"a":"name"},"promote":"approval"}"#).await;
-    assert_eq!(code(world.engine.open_response(&ada, "w", None, None).await), "entity_id");
+    assert_eq!(code(world.engine.open_response(&ada, "w", None, None, None).await), "entity_id");
 }
 
 async fn responses_are_read_by_owners_makers_and_assignees(world: &World) {
@@ -453,7 +458,7 @@ async fn responses_are_read_by_owners_makers_and_assignees(world: &World) {
     let mia = world.actor(Role::Member, "mia");
     for actor in [world.owner(), mia] {
         assert_eq!(code(save(world, &actor, &id, r#"{"a":"x"}"#).await), "denied");
-        assert_eq!(code(world.engine.submit_response(&actor, &id, None, None).await), "denied");
+        assert_eq!(code(world.engine.submit_response(&actor, &id, None, None, None).await), "denied");
     }
     let elsewhere = world.other_tenant().await;
     assert_eq!(code(world.engine.response(&elsewhere, &id, None).await), "not_found");
@@ -467,7 +472,7 @@ async fn a_session_without_a_form_has_no_form_verbs(world: &World) {
     for (id, expected) in [(&plain, "type_mismatch"), (&talk, "not_found")] {
         assert_eq!(code(world.engine.response(&owner, id, None).await), expected);
         assert_eq!(code(save(world, &owner, id, "{}").await), expected);
-        assert_eq!(code(world.engine.submit_response(&owner, id, None, None).await), expected);
+        assert_eq!(code(world.engine.submit_response(&owner, id, None, None, None).await), expected);
         assert_eq!(code(world.engine.abandon_response(&owner, id, None, None).await), expected);
     }
     let bob = world.actor(Role::Member, "bob");

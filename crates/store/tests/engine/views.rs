@@ -75,7 +75,7 @@ async fn park(world: &World, worker: &Actor, claim: &ClaimedRun, view: &str) -> 
 }
 
 async fn submit(world: &World, actor: &Actor, view: &str, pick: &str) -> Result<SubmitResult, Error> {
-    world.engine.submit(actor, view, None, &values(pick)).await
+    world.engine.submit(actor, view, None, &values(pick), None).await
 }
 
 /// The holder of a view's link.
@@ -206,7 +206,7 @@ async fn a_respondent_answers_once_and_the_same_again_changes_nothing(world: &Wo
     assert_eq!(submit(world, &ada, "v", "red").await.unwrap_err().code(), "already_answered");
     assert_eq!(submit(world, &bob, "v", " ").await.unwrap_err().code(), "invalid");
     let unknown = Submission { values: json(r#"{"pick":"x","more":1}"#), lead: None };
-    match world.engine.submit(&bob, "v", None, &unknown).await {
+    match world.engine.submit(&bob, "v", None, &unknown, None).await {
         Err(Error::Invalid { field, .. }) => assert_eq!(field, "values.more"),
         other => panic!("{other:?}"),
     }
@@ -230,7 +230,7 @@ async fn two_answers_at_once_resume_a_run_once(world: &World) {
         park(world, &worker, &claim, &view).await;
         let calls = [0, 1].map(|n| {
             let (node, actor, view) = (nodes[n].clone(), people[n].clone(), view.clone());
-            tokio::spawn(async move { node.submit(&actor, &view, None, &values(["a", "b"][n])).await })
+            tokio::spawn(async move { node.submit(&actor, &view, None, &values(["a", "b"][n]), None).await })
         });
         for done in join_all(calls).await {
             assert!(!done.unwrap().unwrap().repeated);
@@ -258,7 +258,7 @@ async fn the_same_answer_from_two_nodes_at_once_is_one(world: &World) {
         park(world, &worker, &claim, &view).await;
         let calls = [0, 1].map(|n| {
             let (node, ada, view) = (nodes[n].clone(), ada.clone(), view.clone());
-            tokio::spawn(async move { node.submit(&ada, &view, None, &values("same")).await.unwrap() })
+            tokio::spawn(async move { node.submit(&ada, &view, None, &values("same"), None).await.unwrap() })
         });
         let done: Vec<SubmitResult> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
         assert_eq!(done[0].sequence, done[1].sequence);
@@ -282,7 +282,7 @@ async fn of_answers_that_come_at_once_none_is_lost(world: &World) {
         publish(world, &worker, &claim, &view, ViewAudience::Member).await;
         let calls = people.iter().enumerate().map(|(n, actor)| {
             let (node, actor, view) = (nodes[n % 2].clone(), actor.clone(), view.clone());
-            tokio::spawn(async move { node.submit(&actor, &view, None, &values("x")).await.unwrap() })
+            tokio::spawn(async move { node.submit(&actor, &view, None, &values("x"), None).await.unwrap() })
         });
         for done in join_all(calls.collect::<Vec<_>>()).await {
             assert!(!done.unwrap().repeated);
@@ -381,7 +381,7 @@ async fn a_lead_becomes_an_entity_and_is_found_again(world: &World) {
     let cookie = world.engine.clear_lead(&holder, "v", &lead).await.unwrap();
     let after = shown(world.engine.view(&holder, "v", Some(&cookie)).await.unwrap());
     assert!(after.view.is_some() && !after.answered);
-    let done = world.engine.submit(&holder, "v", Some(&cookie), &values("x")).await.unwrap();
+    let done = world.engine.submit(&holder, "v", Some(&cookie), &values("x"), None).await.unwrap();
     let known = world.engine.definition::<Entity>(&world.owner(), &done.respondent.id).await.unwrap();
     assert_eq!(known.value.type_slug, "lead");
     assert_eq!(known.value.fields.as_str(), r#"{"name":"Ada","email":"ada@example.org"}"#);
@@ -395,7 +395,7 @@ async fn a_lead_becomes_an_entity_and_is_found_again(world: &World) {
     // The same address is the same lead, whatever it calls itself, and changes nothing of what is known.
     let again = Lead::new("Mallory", "ada@example.org").unwrap();
     let twice = Submission { lead: Some(again), ..values("y") };
-    let refused = world.engine.submit(&holder, "v", None, &twice).await;
+    let refused = world.engine.submit(&holder, "v", None, &twice, None).await;
     assert_eq!(refused.unwrap_err().code(), "already_answered");
     let page = world
         .engine
@@ -406,7 +406,7 @@ async fn a_lead_becomes_an_entity_and_is_found_again(world: &World) {
     let last = if cookie.ends_with('0') { "1" } else { "0" };
     let sealed_otherwise = format!("{}{last}", &cookie[..cookie.len() - 1]);
     for forged in ["", "lead.x.1.00", &cookie.replace("lead.", "user."), &sealed_otherwise] {
-        let refused = world.engine.submit(&holder, "v", Some(forged), &values("y")).await;
+        let refused = world.engine.submit(&holder, "v", Some(forged), &values("y"), None).await;
         assert_eq!(refused.unwrap_err().code(), "invalid", "{forged}");
     }
 
@@ -418,7 +418,7 @@ async fn a_lead_becomes_an_entity_and_is_found_again(world: &World) {
     };
     world.engine.define(&world.owner(), Some("bob"), entity, None).await.unwrap();
     let bob = Submission { lead: Some(Lead::new("Bob", "bob@example.org").unwrap()), ..values("z") };
-    let done = world.engine.submit(&holder, "v", None, &bob).await.unwrap();
+    let done = world.engine.submit(&holder, "v", None, &bob, None).await.unwrap();
     assert_eq!(done.respondent.id, "bob");
 }
 
@@ -440,9 +440,9 @@ async fn a_link_opens_its_view_and_nothing_of_the_session(world: &World) {
         panic!("whole")
     };
     let cookie = opened.cookie.expect("they are known again");
-    let done = world.engine.submit(&holder, "v", Some(&cookie), &values("x")).await.unwrap();
+    let done = world.engine.submit(&holder, "v", Some(&cookie), &values("x"), None).await.unwrap();
     assert!(done.cookie.is_none());
-    let again = world.engine.submit(&holder, "v", Some(&cookie), &values("y")).await;
+    let again = world.engine.submit(&holder, "v", Some(&cookie), &values("y"), None).await;
     assert_eq!(again.unwrap_err().code(), "already_answered");
     assert!(submit(world, &holder, "v", "z").await.unwrap().cookie.is_some(), "another one is another one");
 

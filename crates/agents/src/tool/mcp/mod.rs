@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::elicitation::CallInput;
 use super::http::{Secrets, wish_for_confirmation};
-use super::{BadTool, CallContext, Error, Outcome, Tool, ToolCall, ToolSpec};
+use super::{BadTool, CallContext, Error, Outcome, SentSecrets, Tool, ToolCall, ToolSpec};
 use crate::limits;
 use crate::outbound::Outbound;
 use dial::{Dial, Line};
@@ -65,6 +65,8 @@ pub struct Server {
     name: String,
     dial: Dial,
     start_max: Duration,
+    /// The secrets that its configuration fills in: it knows them, and may repeat them.
+    sent: SentSecrets,
     line: Mutex<Option<Arc<Line>>>,
 }
 
@@ -72,8 +74,13 @@ impl Server {
     /// A server that has not been started yet.
     pub fn new(settings: Settings, secrets: &Secrets, outbound: &Outbound) -> Result<Arc<Self>, BadTool> {
         let Settings { name, transport, start_max } = settings;
+        let filled_in: Vec<&str> = match &transport {
+            Transport::Stdio { env, .. } => env.iter().map(|(_, value)| value.as_str()).collect(),
+            Transport::Http { headers, .. } => headers.iter().map(|(_, value)| value.as_str()).collect(),
+        };
+        let sent = SentSecrets::named_in(filled_in, secrets);
         let dial = Dial::new(&name, transport, secrets, outbound)?;
-        Ok(Arc::new(Self { name, dial, start_max, line: Mutex::default() }))
+        Ok(Arc::new(Self { name, dial, start_max, sent, line: Mutex::default() }))
     }
 
     /// Its tools, named `server__tool`.
@@ -87,13 +94,13 @@ impl Server {
         };
         check_count(listed.len())?;
         let tool = |tool: rmcp::model::Tool| {
-            let description = tool.description.as_deref().unwrap_or_default();
+            let description = self.sent.hidden_in(tool.description.as_deref().unwrap_or_default());
             let schema =
                 Json::of(&*tool.input_schema).map_err(|_| Error::Malformed { what: "a tool's schema" })?;
             let spec = ToolSpec {
                 name: offered(&self.name, &tool.name),
-                description: described(description),
-                schema,
+                description: described(&description),
+                schema: self.sent.hidden_in_schema(schema)?,
             };
             Ok(Arc::new(McpTool { server: Arc::clone(self), name: tool.name.into_owned(), spec })
                 as Arc<dyn Tool>)
@@ -212,6 +219,10 @@ struct McpTool {
 impl Tool for McpTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn sends(&self) -> &SentSecrets {
+        &self.server.sent
     }
 
     fn call<'a>(

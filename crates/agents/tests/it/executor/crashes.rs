@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::approval::decide::Decision;
-use sederunt_core::definitions::Agent;
+use sederunt_core::definitions::{Agent, ToolDefinition};
 use sederunt_core::session::Status;
 use sederunt_core::strict;
+use serde_json::{Value, json};
 
+use super::elicitation;
 use super::world::{LEASE, World, tool};
 use crate::ground::until;
 use crate::wire::{Answer, Server};
@@ -102,4 +104,46 @@ async fn an_agent_that_this_server_cannot_be_fails_and_an_external_one_is_left_a
         assert_eq!(session.details.end_reason.as_deref(), Some("agent_unfit"));
     }
     assert_eq!(world.session(&elsewhere).await.head.status, Status::Pending);
+}
+
+fn pays(_: &Value) -> Value {
+    elicitation::done("paid")
+}
+
+#[tokio::test]
+async fn the_next_worker_waits_for_the_tool_that_a_dead_one_had_called() {
+    let (mut world, server) = elicitation::world_with(pays).await;
+    let tool = json!({"slug": "t", "name": "T", "input_schema": {"type": "object"},
+        "run": {"type": "mcp", "server": "bank", "tool": "pay"}});
+    let tool: ToolDefinition = strict::read(&tool.to_string()).unwrap();
+    world.engine.define(&world.owner, None, tool, None).await.unwrap();
+    world.script("payer", r#"[{"call":{"name":"t","args":{}}},{"expect":"paid","say":"Done."}]"#);
+    world.agent("payer", r#"[{"type":"tool","slug":"t"}]"#).await;
+    let id = world.trigger("payer", "").await;
+    let executor = world.executor(LEASE);
+    let actor = Arc::new(executor.actor(world.owner.tenant.clone()));
+    let run = executor.take(&actor, 1).await.unwrap().pop().unwrap();
+    let children = async || world.engine.children(&world.owner, &id, 10, None).await.unwrap().items.len();
+    tokio::select! {
+        () = executor.run(&actor, run) => panic!("nobody runs the tool"),
+        () = until("the call", async || children().await == 1) => {}
+    }
+    // The worker is gone, and nobody has run the tool yet.
+    world.clock.advance(LEASE + Duration::from_secs(1));
+    world.engine.sweep().await.unwrap();
+    let tools = async {
+        let mut taken = Vec::new();
+        while taken.is_empty() {
+            tokio::task::yield_now().await;
+            taken = executor.take_tools(&actor, 1).await.unwrap();
+        }
+        executor.run(&actor, taken.remove(0)).await;
+    };
+    let again = executor.take(&actor, 1).await.unwrap().pop().expect("the run is queued again");
+    tokio::join!(executor.run(&actor, again), tools);
+    let session = world.session(&id).await;
+    assert_eq!(session.head.status, Status::Completed, "{:?}", session.details.error_message);
+    assert_eq!(server.called().len(), 1);
+    assert_eq!(world.invocations(&id).await, "started completed");
+    assert_eq!(children().await, 1);
 }

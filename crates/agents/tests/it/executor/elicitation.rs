@@ -32,21 +32,25 @@ fn asks_once(params: &Value) -> Value {
     done(&format!("{} with {}", given["account"], params["requestState"]))
 }
 
-fn form(message: &str) -> Value {
+pub fn form(message: &str) -> Value {
     let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
     json!({"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}})
 }
 
-fn done(text: &str) -> Value {
+pub fn done(text: &str) -> Value {
     json!({"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": false})
 }
 
-fn bank(settings: Settings) -> Arc<Server> {
-    let outbound = Outbound::new(Allow::parse(["127.0.0.1"]).unwrap()).unwrap();
-    Server::new(settings, &Secrets::default(), &outbound).unwrap()
+pub fn bank(settings: Settings) -> Arc<Server> {
+    bank_with(settings, &Secrets::default())
 }
 
-async fn world_with(calls: Calls) -> (World, McpStandIn) {
+pub fn bank_with(settings: Settings, secrets: &Secrets) -> Arc<Server> {
+    let outbound = Outbound::new(Allow::parse(["127.0.0.1"]).unwrap()).unwrap();
+    Server::new(settings, secrets, &outbound).unwrap()
+}
+
+pub async fn world_with(calls: Calls) -> (World, McpStandIn) {
     let (mut world, server) = (World::new(), McpStandIn::start(calls).await);
     world.servers.insert("bank".to_owned(), bank(server.settings()));
     (world, server)
@@ -54,23 +58,29 @@ async fn world_with(calls: Calls) -> (World, McpStandIn) {
 
 impl World {
     /// Invokes a tool that calls this tool of an MCP server.
-    async fn invoke(&self, server: &str, tool: &str, timeout_ms: u64) -> SessionId {
-        let text = json!({"slug": "t", "name": "T", "input_schema": {"type": "object"}, "timeout_ms": timeout_ms,
+    pub async fn invoke(&self, server: &str, tool: &str, timeout_ms: u64) -> SessionId {
+        self.invoke_with(server, tool, timeout_ms, r#"{"amount":5}"#).await
+    }
+
+    /// Invokes it with these values, of which `key` names a secret.
+    pub async fn invoke_with(&self, server: &str, tool: &str, timeout_ms: u64, values: &str) -> SessionId {
+        let text = json!({"slug": "t", "name": "T", "timeout_ms": timeout_ms,
+            "input_schema": {"type": "object", "properties": {"key": {"type": "string", "writeOnly": true}}},
             "run": {"type": "mcp", "server": server, "tool": tool}});
         let tool: ToolDefinition = strict::read(&text.to_string()).unwrap();
         self.engine.define(&self.owner, None, tool, None).await.unwrap();
-        let start = ToolStart { values: Some(parsed(r#"{"amount":5}"#)), rerun_of: None };
+        let start = ToolStart { values: Some(parsed(values)), rerun_of: None };
         let id = self.engine.start_tool(&self.owner, "t", start, None).await.unwrap().session.id;
         self.engine.invoke_tool(&self.owner, &id, None, None).await.unwrap();
         id
     }
 
-    async fn reply(&self, id: &SessionId, reply: &str) {
+    pub async fn reply(&self, id: &SessionId, reply: &str) {
         self.engine.reply(&self.owner, id, parsed(reply), None).await.unwrap();
     }
 
     /// Everything that callers are shown of a session: its row, its log, its approvals.
-    async fn shown(&self, id: &SessionId) -> String {
+    pub async fn shown(&self, id: &SessionId) -> String {
         let session = self.session(id).await;
         let details = sederunt_core::session::Details { run: None, ..session.details };
         format!("{:?} {:?} {details:?}", self.log(id).await, self.asked().await)
@@ -242,7 +252,7 @@ async fn a_request_that_is_not_done_here_fails_with_a_reason() {
 }
 
 /// An independent server of an older protocol, which asks while its call waits.
-fn older() -> Arc<Server> {
+pub fn older() -> Arc<Server> {
     mcp::server(mcp::stdio(None))
 }
 
@@ -265,7 +275,7 @@ async fn an_older_server_waits_for_the_answer_of_a_person() {
 }
 
 impl World {
-    async fn is_asked(&self, id: &SessionId) -> bool {
+    pub async fn is_asked(&self, id: &SessionId) -> bool {
         Run::of(&self.session(id).await).approval_id.is_some()
     }
 }

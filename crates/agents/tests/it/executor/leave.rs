@@ -184,7 +184,7 @@ async fn a_run_that_asks_for_feedback_goes_on_with_the_answer() {
         shown.starts_with(&format!("http://here/views/{view}?share=")),
         "whoever may decide sees it whole"
     );
-    world.engine.submit(&world.owner, view, None, &submission("green")).await.unwrap();
+    world.engine.submit(&world.owner, view, None, &submission("green"), None).await.unwrap();
     world.work().await;
     assert_eq!(world.session(&id).await.head.status, Status::Completed);
     assert_eq!(
@@ -232,7 +232,7 @@ async fn a_run_that_dies_after_publishing_publishes_nothing_twice() {
         [&*view],
         "one view, under the same id"
     );
-    world.engine.submit(&world.owner, &view, None, &submission("green")).await.unwrap();
+    world.engine.submit(&world.owner, &view, None, &submission("green"), None).await.unwrap();
     // Another worker goes on, and dies before it has told the model; a third one is told the same.
     let dies = world.executor(LEASE);
     let actor = Arc::new(dies.actor(world.owner.tenant.clone()));
@@ -267,7 +267,7 @@ async fn a_run_that_does_not_wait_is_given_the_link_and_later_the_answers() {
         .await
         .unwrap()
         .items;
-    world.engine.submit(&world.owner, &views[0].id, None, &submission("purple")).await.unwrap();
+    world.engine.submit(&world.owner, &views[0].id, None, &submission("purple"), None).await.unwrap();
     assert_eq!(world.session(&id).await.head.status, Status::WaitingHuman, "it waits for something else");
     for _ in 0..2 {
         world.engine.reply(&world.owner, &id, json(r#""yes""#), None).await.unwrap();

@@ -21,13 +21,18 @@ pub struct McpStandIn {
 impl McpStandIn {
     /// A server with one tool, `pay`.
     pub async fn start(calls: Calls) -> Self {
+        Self::start_with(calls, json!({"type": "object"})).await
+    }
+
+    /// A server whose tool `pay` takes arguments of this schema.
+    pub async fn start_with(calls: Calls, schema: Value) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let called = Arc::<Mutex<Vec<Value>>>::default();
         let seen = Arc::clone(&called);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, calls, Arc::clone(&seen)));
+                tokio::spawn(serve(stream, calls, schema.clone(), Arc::clone(&seen)));
             }
         });
         Self { url, called }
@@ -43,7 +48,7 @@ impl McpStandIn {
     }
 }
 
-async fn serve(mut stream: TcpStream, calls: Calls, seen: Arc<Mutex<Vec<Value>>>) {
+async fn serve(mut stream: TcpStream, calls: Calls, schema: Value, seen: Arc<Mutex<Vec<Value>>>) {
     let Some(asked) = read_request(&mut stream).await else { return };
     let request: Value = serde_json::from_str(&asked.body).unwrap_or_default();
     let params = &request["params"];
@@ -57,7 +62,7 @@ async fn serve(mut stream: TcpStream, calls: Calls, seen: Arc<Mutex<Vec<Value>>>
         Some("server/discover") => {
             fresh(json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}))
         }
-        Some("tools/list") => fresh(json!({"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]})),
+        Some("tools/list") => fresh(json!({"tools": [{"name": "pay", "inputSchema": schema}]})),
         Some("tools/call") => {
             seen.lock().unwrap().push(params.clone());
             calls(params)

@@ -7,6 +7,7 @@ mod leave;
 mod limits;
 mod mcp_stand_in;
 mod runs;
+mod secrets;
 mod world;
 
 pub use world::World;

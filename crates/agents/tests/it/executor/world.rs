@@ -11,6 +11,7 @@ use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::model::scripted::Scripted;
 use sederunt_agents::model::{DeltaSink, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
+use sederunt_agents::tool::http::Secrets;
 use sederunt_agents::tool::mcp;
 use sederunt_core::access::Actor;
 use sederunt_core::approval::decide::Decision;
@@ -36,6 +37,7 @@ pub struct World {
     pub owner: Arc<Actor>,
     pub scripts: BTreeMap<String, Arc<dyn Model>>,
     pub servers: BTreeMap<String, Arc<mcp::Server>>,
+    pub secrets: Secrets,
 }
 
 impl World {
@@ -48,6 +50,7 @@ impl World {
             owner: Arc::new(Actor::local(SourceKind::Api)),
             scripts: BTreeMap::new(),
             servers: BTreeMap::new(),
+            secrets: Secrets::new(),
         }
     }
 
@@ -100,7 +103,8 @@ impl World {
             "scripted:*".to_owned(),
             Price { input_micros: 1_000_000, output_micros: 2_000_000, cached_micros: None },
         )]);
-        let means = Means { servers: self.servers.clone(), ..Means::default() };
+        let means =
+            Means { servers: self.servers.clone(), secrets: self.secrets.clone(), ..Means::default() };
         kit.means.insert(self.owner.tenant.clone(), means);
         let settings =
             Settings { worker: "executor".into(), runs_max: 4, lease, base_url: "http://here".into() };

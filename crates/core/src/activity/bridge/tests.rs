@@ -74,6 +74,18 @@ fn only_an_active_task_is_worked_on() {
 }
 
 #[test]
+fn a_bridge_stays_on_a_task_that_was_paused_meanwhile() {
+    let on_it = running("q2");
+    let begin = |task_id: &str, now| {
+        start(Some(UserId::stored("ada")), &task(task_id, TaskStatus::Paused), Some(&on_it), now, &RandomIds)
+    };
+    assert!(matches!(begin("q2", NOW).unwrap(), BridgeStart::Running), "nothing is written");
+    assert_eq!(begin("q3", NOW).unwrap_err().code(), "task_not_active");
+    let late = NOW.plus(limits::BRIDGE_DEADLINE);
+    assert_eq!(begin("q2", late).unwrap_err().code(), "task_not_active", "a new one is not started");
+}
+
+#[test]
 fn a_stop_ends_a_bridge_once() {
     let mut session = running("q2");
     let step = stop(&session).unwrap().unwrap();

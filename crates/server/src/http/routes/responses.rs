@@ -44,7 +44,8 @@ pub async fn open(
 ) -> Result<HttpResponse> {
     app.counters.new_respondent(&caller, address(peer))?;
     let entity = input.body.entity_id.as_deref();
-    let opened = app.engine.open_response(&caller.actor, &id, cookie(&headers, &id), entity).await?;
+    let opened =
+        app.engine.open_response(&caller.actor, &id, cookie(&headers, &id), entity, input.key).await?;
     let status = if opened.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let answer = (status, Json(Response::from(opened.response))).into_response();
     Ok(with_cookie(answer, &app, &caller, &id, opened.cookie).await?)
@@ -128,7 +129,10 @@ pub async fn submit(
     input: Input<SubmitResponse>,
 ) -> Result<Json<SubmittedResponse>> {
     let values = input.body.values.as_ref().map(|values| &values.0);
-    let done = app.engine.submit_response(&caller.actor, &id, own_cookie(&caller, &headers), values).await?;
+    let done = app
+        .engine
+        .submit_response(&caller.actor, &id, own_cookie(&caller, &headers), values, input.key)
+        .await?;
     Ok(Json(SubmittedResponse { response: done.response.into(), repeated: done.repeated }))
 }
 

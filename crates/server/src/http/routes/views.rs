@@ -229,12 +229,12 @@ pub async fn submit(
     headers: HeaderMap,
     input: Input<Submit>,
 ) -> Result<Response> {
-    let wish = Submission::try_from(input.body)?;
+    let (key, wish) = (input.key, Submission::try_from(input.body)?);
     app.counters.new_respondent(&caller, address(peer))?;
     if wish.lead.is_some() {
         app.counters.lead(&caller)?;
     }
-    let done = app.engine.submit(&caller.actor, &id, cookie(&headers, &id), &wish).await?;
+    let done = app.engine.submit(&caller.actor, &id, cookie(&headers, &id), &wish, key).await?;
     let answer = Json(Accepted::from(&done)).into_response();
     Ok(with_cookie(answer, &app, &caller, &id, done.cookie).await?)
 }
@@ -301,7 +301,7 @@ pub async fn submit_page(
                 values.retain(|_, value| !value.is_null());
             }
             let wish = Submission { values: sederunt_core::json::Json::of(&values)?, lead: None };
-            let done = app.engine.submit(&caller.actor, &id, sent, &wish).await.map(|done| done.cookie);
+            let done = app.engine.submit(&caller.actor, &id, sent, &wish, None).await.map(|done| done.cookie);
             (values, done)
         }
         None => {

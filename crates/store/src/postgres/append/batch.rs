@@ -10,7 +10,7 @@ use sederunt_core::error::Error;
 use sederunt_core::ids::SessionId;
 use sederunt_core::store::Refusal;
 
-use super::head_cache::Xid;
+use super::head_cache::{CachedHead, HeadKey, Xid};
 use super::judged_batch::{BatchHead, JudgedBatch, LoadedBatch};
 use super::optimistic::OptimisticAppends;
 use super::{AppendJob, CommitAnswer};
@@ -24,16 +24,18 @@ use crate::postgres::writes::{CommitFailure, Writes};
 /// Commits a batch. Returns an answer for every job, in their order.
 pub(in crate::postgres) async fn run(context: &Context, jobs: &[AppendJob]) -> Vec<CommitAnswer> {
     let started = Instant::now();
-    let optimistic = OptimisticAppends::of(context, jobs);
+    let mut optimistic = OptimisticAppends::of(context, jobs);
+    let others = optimistic.take_others();
     let mut answers: Vec<Option<CommitAnswer>> = jobs.iter().map(|_| None).collect();
     let judged: HashSet<usize> = optimistic.indexes().collect();
     let rest: Vec<usize> = (0..jobs.len()).filter(|at| !judged.contains(at)).collect();
-    let (cached, locked) = join(optimistic.run(context), commit_some_locked(context, jobs, &rest)).await;
+    let (cached, locked) =
+        join(optimistic.run(context), commit_some_locked(context, jobs, &rest, &others)).await;
     for (at, answer) in cached.into_iter().chain(locked) {
         answers[at] = Some(answer);
     }
     let left: Vec<usize> = (0..jobs.len()).filter(|at| answers[*at].is_none()).collect();
-    for (at, answer) in commit_some_locked(context, jobs, &left).await {
+    for (at, answer) in commit_some_locked(context, jobs, &left, &others).await {
         answers[at] = Some(answer);
     }
     metrics::histogram!("sederunt_store_batch_changes")
@@ -47,22 +49,27 @@ async fn commit_some_locked(
     context: &Context,
     batch: &[AppendJob],
     which: &[usize],
+    others: &HashMap<HeadKey, CachedHead>,
 ) -> Vec<(usize, CommitAnswer)> {
     if which.is_empty() {
         return Vec::new();
     }
     let jobs: Vec<&AppendJob> = which.iter().map(|at| &batch[*at]).collect();
-    let answers = commit_locked(context, &jobs).await;
+    let answers = commit_locked(context, &jobs, others).await;
     which.iter().copied().zip(answers).collect()
 }
 
-async fn commit_locked(context: &Context, jobs: &[&AppendJob]) -> Vec<CommitAnswer> {
+async fn commit_locked(
+    context: &Context,
+    jobs: &[&AppendJob],
+    others: &HashMap<HeadKey, CachedHead>,
+) -> Vec<CommitAnswer> {
     let size = jobs.len();
-    let mut outcome = attempt(context, jobs).await;
+    let mut outcome = attempt(context, jobs, others).await;
     if let Err(CommitFailure { fault, certain: true }) = &outcome
         && fault.is_lost()
     {
-        outcome = attempt(context, jobs).await;
+        outcome = attempt(context, jobs, others).await;
     }
     match outcome {
         Ok(answers) => answers,
@@ -93,9 +100,11 @@ pub(super) fn unavailable(fault: Fault, size: usize) -> Vec<CommitAnswer> {
 
 /// Commits one append alone, and once more if it met another transaction.
 async fn commit_alone(context: &Context, job: &AppendJob) -> CommitAnswer {
-    let jobs = &[job];
-    let outcome = match attempt(context, jobs).await {
-        Err(CommitFailure { fault, certain: true }) if fault.is_contention() => attempt(context, jobs).await,
+    let (jobs, others) = (&[job], HashMap::new());
+    let outcome = match attempt(context, jobs, &others).await {
+        Err(CommitFailure { fault, certain: true }) if fault.is_contention() => {
+            attempt(context, jobs, &others).await
+        }
         outcome => outcome,
     };
     match outcome {
@@ -119,15 +128,32 @@ const TAKING_PART: &str =
 const KEYS: &str = "FROM unnest($1::integer[], $2::bytea[]) AS w (tk, scope)
      JOIN idempotency i ON i.tk = w.tk AND i.scope = w.scope";
 
-async fn attempt(context: &Context, jobs: &[&AppendJob]) -> Result<Vec<CommitAnswer>, CommitFailure> {
-    let work = tokio::time::timeout(ANSWER_MAX, commit(context, jobs));
+/// `others` is what is cached of sessions: what it says of documents counts if the log has not grown since.
+async fn attempt(
+    context: &Context,
+    jobs: &[&AppendJob],
+    others: &HashMap<HeadKey, CachedHead>,
+) -> Result<Vec<CommitAnswer>, CommitFailure> {
+    let work = tokio::time::timeout(ANSWER_MAX, commit(context, jobs, others));
     work.await.unwrap_or(Err(CommitFailure { fault: Fault::TimedOut, certain: false }))
 }
 
-async fn commit(context: &Context, jobs: &[&AppendJob]) -> Result<Vec<CommitAnswer>, CommitFailure> {
+async fn commit(
+    context: &Context,
+    jobs: &[&AppendJob],
+    others: &HashMap<HeadKey, CachedHead>,
+) -> Result<Vec<CommitAnswer>, CommitFailure> {
     let client = HeldConnection::of(context).await?;
     let client_ref = client.get()?;
-    let (loaded, writer) = lock_and_load(context, client_ref, jobs).await?;
+    let (mut loaded, writer) = lock_and_load(context, client_ref, jobs).await?;
+    for (job, place) in jobs.iter().zip(&loaded.place) {
+        if let Some(BatchHead { sk, head, .. }) = place.map(|place| &loaded.heads[place])
+            && let Some(known) = others.get(&(job.tenant.clone(), job.session.clone()))
+            && (known.sk, known.head.last_sequence) == (*sk, head.last_sequence)
+        {
+            loaded.lookups.know_unasked(*sk, &known.patches);
+        }
+    }
     let mut judged = JudgedBatch::new(loaded);
     let answers: Vec<CommitAnswer> =
         jobs.iter().enumerate().map(|(at, job)| judged.judge(judged.loaded.place[at], job)).collect();

@@ -1,7 +1,8 @@
 //! The head cache: heads as this node's appends left them, each with the id of the transaction that wrote its row.
 //!
 //! A cached head is a guess and is never trusted. `optimistic` writes on the condition that the row was written by
-//! that transaction, and locks and loads the row if it was not.
+//! that transaction, and locks and loads the row if it was not. The newest patches of documents are cached with it, as
+//! every patch writes the row.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use parking_lot::Mutex;
 use postgres_types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use sederunt_core::document::DocumentKey;
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::Head;
 
@@ -52,17 +54,33 @@ pub(in crate::postgres) struct CachedHead {
     pub(in crate::postgres) sk: i64,
     pub(in crate::postgres) head: Head,
     pub(in crate::postgres) written_by: Xid,
+    /// The newest patches of documents that this node has patched, as of this head: every patch moves the head.
+    pub(in crate::postgres) patches: NewestPatches,
     at: Instant,
 }
 
+/// The newest patches of some documents of a session.
+pub(in crate::postgres) type NewestPatches = Vec<(DocumentKey, u64)>;
+
 impl CachedHead {
-    pub(in crate::postgres) fn new(tk: i32, sk: i64, mut head: Head, written_by: Xid) -> Self {
+    pub(in crate::postgres) fn new(
+        tk: i32,
+        sk: i64,
+        mut head: Head,
+        written_by: Xid,
+        patches: NewestPatches,
+    ) -> Self {
         head.preview = None;
-        Self { tk, sk, head, written_by, at: Instant::now() }
+        Self { tk, sk, head, written_by, patches, at: Instant::now() }
+    }
+
+    /// Whether the newest patch of a document is known.
+    pub(in crate::postgres) fn knows(&self, document: &DocumentKey) -> bool {
+        self.patches.iter().any(|(known, _)| known == document)
     }
 }
 
-type HeadKey = (TenantId, SessionId);
+pub(in crate::postgres) type HeadKey = (TenantId, SessionId);
 
 /// Two generations: when the young one is full, it becomes the old one, and heads that were not used since are
 /// dropped.

@@ -155,9 +155,11 @@ impl JudgedBatch {
     /// Caches the heads that this transaction wrote.
     pub(super) fn cache_heads(self, context: &Context, jobs: &[&AppendJob], writer: Xid) {
         let mut heads: Vec<Option<BatchHead>> = self.loaded.heads.into_iter().map(Some).collect();
+        let mut patches = self.loaded.lookups.into_newest_patches();
         let known = jobs.iter().zip(self.loaded.place).filter_map(|(job, place)| {
             let BatchHead { tk, sk, head, .. } = heads[place?].take().filter(|locked| locked.grown)?;
-            Some(((job.tenant.clone(), job.session.clone()), CachedHead::new(tk, sk, head, writer)))
+            let patches = patches.remove(&sk).unwrap_or_default();
+            Some(((job.tenant.clone(), job.session.clone()), CachedHead::new(tk, sk, head, writer, patches)))
         });
         context.head_cache.put(known);
     }

@@ -7,12 +7,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use sederunt_core::error::Error;
-use sederunt_core::ids::{SessionId, TenantId};
-use sederunt_core::session::Head;
 use sederunt_core::time::Timestamp;
 
 use super::batch::{self, HeldConnection};
-use super::head_cache::{CachedHead, Xid};
+use super::head_cache::{CachedHead, HeadKey, Xid};
 use super::judged_batch::{BatchHead, JudgedBatch, LoadedBatch};
 use super::{AppendJob, CommitAnswer};
 use crate::postgres::fault::Fault;
@@ -29,14 +27,16 @@ pub(super) struct OptimisticAppends<'j> {
     judged: JudgedBatch,
     /// For each head, the transaction that wrote its cached row.
     written_by: Vec<Xid>,
+    /// What is cached of other sessions of the batch, which are locked.
+    others: HashMap<HeadKey, CachedHead>,
 }
 
 impl AppendJob {
-    /// Whether the head is enough to judge the append.
-    fn needs_only_the_head(&self, head: &Head) -> bool {
+    /// Whether what is cached is enough to judge the append.
+    fn needs_only(&self, known: &CachedHead) -> bool {
         self.key.is_none()
-            && self.guard.asks_participants(head).next().is_none()
-            && self.guard.documents.is_empty()
+            && self.guard.asks_participants(&known.head).next().is_none()
+            && self.guard.documents.iter().all(|document| known.knows(&document.key))
             && self.events().iter().all(|event| event.external_event_id.is_none())
     }
 }
@@ -44,7 +44,7 @@ impl AppendJob {
 impl<'j> OptimisticAppends<'j> {
     /// Takes the appends that can be judged on cached heads out of a batch.
     pub(super) fn of(context: &Context, batch: &'j [AppendJob]) -> Self {
-        let (jobs, places, answers, written_by) = Default::default();
+        let (jobs, places, answers, written_by, others) = Default::default();
         let Some(now) = context.recent_time() else {
             return Self {
                 jobs,
@@ -52,21 +52,25 @@ impl<'j> OptimisticAppends<'j> {
                 answers,
                 judged: JudgedBatch::new(LoadedBatch::at(Timestamp::default())),
                 written_by,
+                others,
             };
         };
-        let mut optimistic =
-            Self { jobs, places, answers, judged: JudgedBatch::new(LoadedBatch::at(now)), written_by };
-        let mut of_session: HashMap<(TenantId, SessionId), Vec<usize>> = HashMap::with_capacity(batch.len());
+        let judged = JudgedBatch::new(LoadedBatch::at(now));
+        let mut optimistic = Self { jobs, places, answers, judged, written_by, others };
+        let mut of_session: HashMap<HeadKey, Vec<usize>> = HashMap::with_capacity(batch.len());
         for (at, job) in batch.iter().enumerate() {
             of_session.entry((job.tenant.clone(), job.session.clone())).or_default().push(at);
         }
         let known = context.head_cache.take(of_session.keys());
-        let mut sessions: Vec<(CachedHead, Vec<usize>)> = known
-            .into_iter()
-            .zip(of_session.into_values())
-            .filter_map(|(known, places)| Some((known?, places)))
-            .filter(|(known, places)| places.iter().all(|at| batch[*at].needs_only_the_head(&known.head)))
-            .collect();
+        let mut sessions: Vec<(CachedHead, Vec<usize>)> = Vec::with_capacity(known.len());
+        for (known, (at, places)) in known.into_iter().zip(of_session) {
+            let Some(known) = known else { continue };
+            if places.iter().all(|at| batch[*at].needs_only(&known)) {
+                sessions.push((known, places));
+            } else if !known.patches.is_empty() {
+                optimistic.others.insert(at, known);
+            }
+        }
         // Rows are locked in the order in which they are written, which is the same for all transactions.
         sessions.sort_unstable_by_key(|(known, _)| (known.tk, known.sk));
         for (known, places) in sessions {
@@ -78,8 +82,9 @@ impl<'j> OptimisticAppends<'j> {
     /// Judges all appends to a session, and takes them if at least one writes: then the compared row confirms the
     /// refusals too.
     fn judge(&mut self, batch: &'j [AppendJob], known: CachedHead, places: &[usize]) {
-        let CachedHead { tk, sk, head, written_by, .. } = known;
+        let CachedHead { tk, sk, head, written_by, patches, .. } = known;
         let place = self.judged.loaded.heads.len();
+        self.judged.loaded.lookups.know_documents(sk, patches);
         self.judged.loaded.heads.push(BatchHead::new(tk, sk, head));
         let jobs = places.iter().map(|at| &batch[*at]);
         let answers: Vec<CommitAnswer> =
@@ -94,6 +99,11 @@ impl<'j> OptimisticAppends<'j> {
         self.jobs.extend(jobs);
         self.places.extend(places);
         self.answers.extend(answers);
+    }
+
+    /// What is cached of the sessions that are locked.
+    pub(super) fn take_others(&mut self) -> HashMap<HeadKey, CachedHead> {
+        std::mem::take(&mut self.others)
     }
 
     /// The indexes of the appends in the batch.
@@ -175,10 +185,11 @@ impl<'j> OptimisticAppends<'j> {
         }
         let [plain, previews] = &rows;
         let mut params: Vec<Param<'_>> = Vec::new();
+        let [all_plain, all_previews, both] = &STATEMENTS[usize::from(events.has_patches())];
         let sql = match (plain.is_empty(), previews.is_empty()) {
-            (_, true) => &PLAIN,
-            (true, false) => &PREVIEWS,
-            (false, false) => &BOTH,
+            (_, true) => all_plain,
+            (true, false) => all_previews,
+            (false, false) => both,
         };
         let tenants = batch::tenant_set(self.jobs.iter().map(|job| job.tk));
         for (nth, (rows, written_by)) in rows.iter().zip(&written_by).enumerate() {
@@ -188,6 +199,9 @@ impl<'j> OptimisticAppends<'j> {
             }
         }
         params.extend(events.params());
+        if events.has_patches() {
+            params.extend(events.patch_params());
+        }
 
         let client = HeldConnection::of(context).await?;
         let connection = client.get()?;
@@ -212,15 +226,22 @@ struct WrittenHeads {
     xid: Xid,
 }
 
-static PLAIN: LazyLock<String> = LazyLock::new(|| statement(&[CounterRows::KNOWN]));
-static PREVIEWS: LazyLock<String> = LazyLock::new(|| statement(&[CounterRows::KNOWN_WITH_PREVIEW]));
-static BOTH: LazyLock<String> =
-    LazyLock::new(|| statement(&[CounterRows::KNOWN, CounterRows::KNOWN_WITH_PREVIEW]));
+/// Without and with patches of documents; for heads without a preview, with one, and for both kinds.
+static STATEMENTS: LazyLock<[[String; 3]; 2]> = LazyLock::new(|| {
+    [false, true].map(|has_patches| {
+        let kinds: [&[(&str, usize)]; 3] = [
+            &[CounterRows::KNOWN],
+            &[CounterRows::KNOWN_WITH_PREVIEW],
+            &[CounterRows::KNOWN, CounterRows::KNOWN_WITH_PREVIEW],
+        ];
+        kinds.map(|updates| statement(updates, has_patches))
+    })
+});
 
-/// The statement: names the tenants to the policies, writes heads, inserts the events of the heads that were written,
-/// and returns those. The policies are evaluated at the first row that is read, and rows are read by the keys that
+/// The statement: names the tenants to the policies, writes heads, inserts the events of the heads that were written and
+/// the places of their patches, and returns those. The policies are evaluated at the first row that is read, and rows are read by the keys that
 /// come after the names; in any other order the policies would let nothing pass.
-fn statement(updates: &[(&str, usize)]) -> String {
+fn statement(updates: &[(&str, usize)], has_patches: bool) -> String {
     let mut sql = String::from("WITH ");
     let mut params = 0;
     for (nth, (update, count)) in updates.iter().enumerate() {
@@ -235,6 +256,11 @@ fn statement(updates: &[(&str, usize)]) -> String {
     push_shifted(&mut sql, EventRows::INSERT_SOME, params);
     // Written this way, PostgreSQL builds one hash table of the heads that were written.
     sql.push_str(&format!(" WHERE (e.log IN ({each})) IS TRUE) "));
+    if has_patches {
+        sql.push_str(", patched AS (");
+        push_shifted(&mut sql, EventRows::INSERT_SOME_PATCHES, params + EventRows::PARAMS);
+        sql.push_str(&format!(" WHERE (p.log IN ({each})) IS TRUE) "));
+    }
     sql.push_str(&format!("SELECT array_agg(sk), pg_current_xact_id()::xid, {TICK} FROM ({each}) moved"));
     sql
 }

@@ -20,7 +20,7 @@ enum RowReading {
 
 /// How rows are found, one entry for each kind: by a name in two parts, with a version and a word. `{a}` and `{b}`
 /// are the first and second parts of the requested names. Rows are locked in the order of the entries.
-const FINDS: [(RowReading, &str); 15] = [
+const FINDS: [(RowReading, &str); 18] = [
     (
         RowReading::Presence,
         "SELECT s.id, '', 0::bigint, '' FROM sessions s JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
@@ -92,6 +92,22 @@ const FINDS: [(RowReading, &str); 15] = [
          JOIN documents d ON d.tk = s.tk AND d.sk = s.sk AND d.kind = split_part(k.name, '/', 1)
              AND d.id = substr(k.name, strpos(k.name, '/') + 1)",
     ),
+    (
+        RowReading::Presence,
+        "SELECT k.channel, k.update_key, 0::bigint, '' FROM unnest({a}, {b}) AS k (channel, update_key)
+         JOIN channel_updates u ON u.tk = $1 AND u.channel = k.channel AND u.update_key = k.update_key",
+    ),
+    (
+        RowReading::Of,
+        "SELECT k.channel, k.place, 0::bigint, s.id FROM unnest({a}, {b}) AS k (channel, place)
+         JOIN channel_conversations c ON c.tk = $1 AND c.channel = k.channel
+             AND c.chat = split_part(k.place, E'\\n', 1) AND c.thread = split_part(k.place, E'\\n', 2)
+         JOIN sessions s ON s.tk = c.tk AND s.sk = c.sk",
+    ),
+    (
+        RowReading::Version,
+        "SELECT name, '', epoch, '' FROM channels WHERE tk = $1 AND name = ANY ({a}) ORDER BY name FOR NO KEY UPDATE",
+    ),
 ];
 
 /// The index of a key in [`FINDS`], and its name in two parts.
@@ -112,6 +128,9 @@ fn find_of<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
         RowKey::StandingResponse { view_id, respondent_name } => (12, view_id, respondent_name),
         RowKey::BrowserSession(id) => (13, id, ""),
         RowKey::SharedDocument(session, name) => (14, session.as_str(), name),
+        RowKey::ChannelUpdate { channel, update_key } => (15, channel, update_key),
+        RowKey::Conversation { channel, place } => (16, channel, place),
+        RowKey::Channel(name) => (17, name, ""),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Copies a store of SQLite files into an empty database: in one transaction, read back and compared row for row
 //! before it commits.
 //!
-//! Rows are written under the same role and policies as any other write, a tenant at a time. Only events are written by
-//! the login itself: the policy on what people record allows no event of a bridge that has ended. The login creates the
-//! schema and sets its sequences, so it is the login of migrations, and a policy lets it add events of one tenant. Row
-//! numbers are kept. The search index is not
-//! copied: the store builds what is missing when it is opened.
+//! Rows are written under the same role and policies as any other write, a tenant at a time. Only events are written
+//! under a role of their own, which adds events of one tenant and does nothing else: the policy on what people record
+//! allows the usual role no event of a bridge that has ended. The login creates the schema and sets its sequences, so it
+//! is the login of migrations; it has the role of copies for as long as the transaction lasts. Row numbers are kept. The
+//! search index is not copied: the store builds what is missing when it is opened.
 
 mod source;
 mod tables;
@@ -16,22 +16,24 @@ use futures_util::TryStreamExt;
 use sederunt_core::{Error, Result};
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use self::source::{CopyChunk, CopySource};
 use self::tables::{CopiedTable, TABLES, TableDigest};
 use super::connect::{Address, DbRole};
 use super::fault::Fault;
-use super::migrate::{self, MigrationLogin};
+use super::migrate::{self, MigrationLogin, grant_role};
 use super::tx::AS_STORE;
 
 /// Chunks that may wait to be written.
 const PIECES_AHEAD: usize = 4;
 
 /// The sequences that continue where the files ended: the sequence, and the file and table that say where.
-const NUMBERED: [(&str, (&str, &str)); 9] = [
+const NUMBERED: [(&str, (&str, &str)); 10] = [
     ("'session_keys'", ("main", "session_heads")),
     ("pg_get_serial_sequence('docs', 'n')", ("main", "docs")),
     ("pg_get_serial_sequence('approvals', 'n')", ("main", "approvals")),
+    ("pg_get_serial_sequence('channel_deliveries', 'n')", ("main", "channel_deliveries")),
     ("pg_get_serial_sequence('feedback_events', 'n')", ("main", "feedback_events")),
     ("pg_get_serial_sequence('feedback_sessions', 'n')", ("main", "feedback_sessions")),
     ("pg_get_serial_sequence('lessons', 'n')", ("main", "lessons")),
@@ -58,8 +60,28 @@ pub async fn copy(
 ) -> Result<CopyReport> {
     let address = Address::parse(url, schema)?;
     let source = CopySource::open(from)?;
-    migrate::migrate(&address, MigrationLogin::Serves).await?;
-    Ok(fill(&address, source, progress).await?)
+    let refused = |fault| with_advice(fault, schema);
+    migrate::migrate(&address, MigrationLogin::Serves).await.map_err(refused)?;
+    fill(&address, source, progress).await.map_err(refused)
+}
+
+/// What a login is told that may not do all that a copy does.
+fn with_advice(fault: Fault, schema: &str) -> Error {
+    let lacks_rights =
+        |error: &&tokio_postgres::Error| error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
+    let refused = match &fault {
+        Fault::Database(error) => Some(error).filter(lacks_rights).and_then(|error| error.as_db_error()),
+        _ => None,
+    };
+    match refused {
+        Some(refused) => Error::denied(format!(
+            "the login in `--to` may not do all that a copy does ({}): it makes the tables and owns them, and takes the roles \
+             {}; let it make roles, or make these and grant them to it for as long as the copy takes",
+            refused.message(),
+            DbRole::names(schema).join(", ")
+        )),
+        None => fault.into(),
+    }
 }
 
 async fn fill(
@@ -80,6 +102,9 @@ async fn fill(
     }
     let installation = source.installation_key().map_err(Error::internal)?;
     let as_app = format!("SET LOCAL ROLE {}; {AS_STORE}", DbRole::App.name(&address.schema));
+    let copying = DbRole::Copying.name(&address.schema);
+    let is_lent = grant_role(&client, &copying).await?;
+    let as_copy = format!("SET LOCAL ROLE {copying}");
     client.batch_execute(&as_app).await?;
     check_empty(&client, &address.schema).await?;
 
@@ -95,12 +120,12 @@ async fn fill(
                 tenants.push(tk);
             }
             CopyChunk::Rows { table, json, digest } => {
-                let by_login = TABLES[table].name == "events";
-                if by_login {
-                    client.batch_execute("SET LOCAL ROLE NONE").await?;
+                let is_event = TABLES[table].name == "events";
+                if is_event {
+                    client.batch_execute(&as_copy).await?;
                 }
                 client.execute(&TABLES[table].insert(), &[&json]).await?;
-                if by_login {
+                if is_event {
                     client.batch_execute(&as_app).await?;
                 }
                 progress_so_far.wrote(table, digest, progress);
@@ -125,6 +150,9 @@ async fn fill(
     let sql = "SELECT setval(pg_get_serial_sequence('tenants', 'tk'), greatest($1::bigint, 1))";
     client.execute(sql, &[&last_tenant]).await?;
     client.execute("UPDATE installation SET key = $1", &[&installation]).await?;
+    if is_lent {
+        client.batch_execute(&format!("REVOKE {copying} FROM CURRENT_USER")).await?;
+    }
     client.batch_execute("COMMIT").await?;
     Ok(CopyReport {
         rows: TABLES

@@ -1,6 +1,9 @@
 //! The head cache: heads are used without a read, and never trusted.
 
-use sederunt_core::store::Fence;
+use sederunt_core::document::{
+    DocumentKey, DocumentPatch, DocumentSnapshot, PatchRange, SharedDocument, opening_event, patch_event,
+};
+use sederunt_core::store::{DocumentGuard, Fence};
 
 use super::*;
 use crate::postgres::append::head_cache::{CachedHead, HEADS_MIN, HeadCache, Xid};
@@ -69,6 +72,82 @@ async fn what_was_appended_to_before_is_appended_to_without_a_look() {
         let session = scene.session(&tenant("ours"), &id("s")).await.unwrap().unwrap();
         assert_eq!((session.head.last_sequence, session.head.message_count), (4, 3));
         assert_eq!(session.head.preview.as_deref(), Some("third"));
+    })
+    .await;
+}
+
+fn note(name: &str) -> DocumentKey {
+    DocumentKey::parse("scratch", name).unwrap()
+}
+
+/// Opens a scratch document. Returns the sequence of the opening.
+async fn open_document(scene: &Scene, name: &str) -> u64 {
+    let value = Json::empty_object();
+    let row = SharedDocument {
+        session: id("s"),
+        key: note(name),
+        opened_sequence: 0,
+        snapshot: DocumentSnapshot { sequence: 0, value: value.clone() },
+        origin: None,
+    };
+    let event = opening_event(&note(name), &value, None).unwrap();
+    let change = append("ours", "s", vec![event]).record(Record::OpenDocument(Box::new(row)));
+    scene.commit(change).await.unwrap().parts[0].head.last_sequence
+}
+
+/// A patch that was judged on this one.
+fn patching(name: &str, newest: u64) -> Change {
+    let ops = Json::stored(r#"[{"op":"add","path":"/n","value":1}]"#);
+    let event = patch_event(&note(name), &DocumentPatch::read(newest, &ops).unwrap(), None).unwrap();
+    let mut change = append("ours", "s", vec![event]);
+    change.parts[0].guard.documents = smallvec![DocumentGuard { key: note(name), newest }];
+    change
+}
+
+async fn patches(scene: &Scene, name: &str) -> Vec<u64> {
+    let all = PatchRange { after: 0, to: 1_000, limit: 100 };
+    let found = scene.document_patches(&tenant("ours"), &id("s"), &note(name), all).await.unwrap();
+    found.iter().map(|patch| patch.sequence).collect()
+}
+
+#[tokio::test]
+async fn a_document_that_was_patched_before_is_patched_without_a_look() {
+    with_sessions(&["s"], async |scene| {
+        let (a, b) = (open_document(scene, "a").await, open_document(scene, "b").await);
+        let first = scene.commit(patching("a", a)).await.unwrap().parts[0].head.last_sequence;
+        // Another document is asked for under the lock; what is known of the first stays known.
+        let other = scene.commit(patching("b", b)).await.unwrap().parts[0].head.last_sequence;
+        let revoked = scene.with_roles("REVOKE SELECT (holder) ON session_heads FROM sederunt_append");
+        scene.admin().await.batch_execute(&revoked).await.unwrap();
+        scene.say("ours", "s", "in between").await;
+        let second = scene.commit(patching("a", first)).await.unwrap().parts[0].head.last_sequence;
+        let third = scene.commit(patching("b", other)).await.unwrap().parts[0].head.last_sequence;
+        let last = scene.commit(patching("a", second)).await.unwrap().parts[0].head.last_sequence;
+        assert_eq!(patches(scene, "a").await, [a, first, second, last]);
+        assert_eq!(patches(scene, "b").await, [b, other, third]);
+        assert_eq!(verdict(&scene.commit(patching("c", 1)).await), "internal", "never patched here");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_known_of_a_document_is_never_trusted() {
+    with_sessions(&["s"], async |scene| {
+        let opened = open_document(scene, "a").await;
+        let first = scene.commit(patching("a", opened)).await.unwrap().parts[0].head.last_sequence;
+        let old = known(scene, "s").unwrap();
+        assert!(old.knows(&note("a")));
+        let second = scene.commit(patching("a", first)).await.unwrap().parts[0].head.last_sequence;
+        // As on a node that has not heard of the second patch.
+        believe(scene, "s", old.clone());
+        assert_eq!(verdict(&scene.commit(patching("a", first)).await), "stale");
+        assert_eq!(patches(scene, "a").await, [opened, first, second]);
+        // Nor does a lock that was taken for another document make it right.
+        let other = open_document(scene, "b").await;
+        believe(scene, "s", old);
+        scene.commit(patching("b", other)).await.unwrap();
+        assert_eq!(verdict(&scene.commit(patching("a", first)).await), "stale");
+        scene.commit(patching("a", second)).await.unwrap();
     })
     .await;
 }
@@ -189,7 +268,7 @@ fn named(n: usize) -> (TenantId, SessionId) {
 }
 
 fn some_head() -> CachedHead {
-    CachedHead::new(1, 1, session("s").head, Xid(7))
+    CachedHead::new(1, 1, session("s").head, Xid(7), Vec::new())
 }
 
 fn is_there(heads: &HeadCache, n: usize) -> bool {

@@ -14,9 +14,9 @@ struct Installation {
 impl Installation {
     async fn set_up() -> Self {
         let schema = fresh_schema();
-        let roles = connect::DbRole::names(&schema);
+        let (all, roles) = (connect::DbRole::names(&schema), connect::DbRole::serving_names(&schema));
         let mut sql = String::new();
-        for role in &roles {
+        for role in &all {
             sql.push_str(&format!("CREATE ROLE {role} NOLOGIN NOINHERIT; "));
         }
         sql.push_str(&format!(
@@ -161,7 +161,7 @@ async fn the_login_of_one_installation_reads_nothing_of_another() {
             let state = refusal(&client, &format!("SET ROLE {role}")).await;
             assert_eq!(state, SqlState::INSUFFICIENT_PRIVILEGE, "{role}");
         }
-        for role in connect::DbRole::names(&second.schema) {
+        for role in connect::DbRole::serving_names(&second.schema) {
             let sql = format!("SET ROLE {role}; SET app.tk TO '{tk}'; SET app.tks TO '{{{tk}}}'");
             client.batch_execute(&sql).await.unwrap();
             let state = refusal(&client, &format!("SELECT content FROM {}.events", first.schema)).await;
@@ -196,7 +196,8 @@ async fn a_store_whose_roles_were_shared_is_given_its_own() {
             .replace("{schema}", &scene.schema);
         admin.batch_execute(&back).await.unwrap();
         // What later steps made goes, so that they are taken again.
-        let undone = "DROP TABLE departures, responses, browser_sessions, documents, document_patches; ALTER TABLE shares DROP COLUMN user_id;
+        let undone = "DROP TABLE departures, responses, browser_sessions, documents, document_patches, channels, channel_updates,
+                 channel_conversations, channel_deliveries; ALTER TABLE shares DROP COLUMN user_id;
              ALTER TABLE shares DROP CONSTRAINT shares_opens; DROP INDEX shares_view, shares_time;
              DROP INDEX one_running_bridge, bridges_of_holder; DROP POLICY human_insert ON events;
              DROP POLICY human_update ON events; DROP POLICY copy ON events;

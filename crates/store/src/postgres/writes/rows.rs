@@ -100,6 +100,25 @@ impl<'a> EventRows<'a> {
         ") e"
     );
 
+    /// Inserts those rows `p` of `document_patches` that match the condition that follows. Takes [`Self::patch_params`].
+    pub(in crate::postgres) const INSERT_SOME_PATCHES: &'static str =
+        "INSERT INTO document_patches (tk, log, kind, id, seq) SELECT tk, log, kind, id, seq
+         FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS log, unnest($3::text[]) AS kind,
+             unnest($4::text[]) AS id, unnest($5::bigint[]) AS seq) p";
+
+    /// Whether a document is patched by one of the events.
+    pub(in crate::postgres) fn has_patches(&self) -> bool {
+        !self.patches.tk.is_empty()
+    }
+
+    pub(in crate::postgres) fn patch_params<'w>(&'w self) -> [Param<'w>; 5] {
+        let PatchRows { tk, log, kind, id, seq } = &self.patches;
+        [tk, log, kind, id, seq]
+    }
+
+    /// How many parameters the events have.
+    pub(in crate::postgres) const PARAMS: usize = 11;
+
     /// The parameters of the events, without those of `external_ids`.
     pub(in crate::postgres) fn params<'w>(&'w self) -> Vec<Param<'w>> {
         vec![
@@ -122,12 +141,11 @@ impl<'a> EventRows<'a> {
                 [&self.ids.tk as Param<'w>, &self.ids.log, &self.ids.id, &self.ids.seq],
             );
         }
-        let PatchRows { tk, log, kind, id, seq } = &self.patches;
-        if !tk.is_empty() {
+        if self.has_patches() {
             writes.add_borrowed(
                 "INSERT INTO document_patches (tk, log, kind, id, seq)
                  SELECT * FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::bigint[])",
-                [tk as Param<'w>, log, kind, id, seq],
+                self.patch_params(),
             );
         }
     }

@@ -61,6 +61,7 @@ fn take_back(directory: &TempDir) {
          CREATE INDEX shares_by_session ON shares (sk); \
          INSERT INTO shares SELECT 7, tk, 'link', sk, x'01', 'read', 'ann', 1, 2, NULL FROM session_heads WHERE id = 's'; \
          DROP TABLE departures; DROP TABLE responses; DROP TABLE browser_sessions; DROP TABLE documents; DROP TABLE document_patches; \
+         DROP TABLE channels; DROP TABLE channel_updates; DROP TABLE channel_conversations; DROP TABLE channel_deliveries; \
          DROP INDEX idempotency_by_scope; ALTER TABLE idempotency DROP COLUMN filed; \
          CREATE INDEX idempotency_by_scope ON idempotency (scope_head); DROP INDEX running; \
          ALTER TABLE session_heads DROP COLUMN counted; \

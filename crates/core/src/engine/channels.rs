@@ -1,0 +1,395 @@
+//! Commands of channels: what a platform tells one is kept in a single commit with its key, and a node holds a channel
+//! by a lease.
+
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::log::{DraftEvent, check_batch};
+use super::sittings::{LookbackResult, look_back};
+use super::talk::{RunningTurn, change_from_plan, landed, new_event};
+use super::{CommandOutcome, Decided, Engine};
+use crate::access::{Actor, Verb, check_general};
+use crate::channel::conversation::{self, ConversationOpening};
+use crate::channel::inbound::{ChannelProfile, InboundMessage};
+use crate::channel::lease::LeaseFate;
+use crate::channel::{
+    ChannelChange, ChannelFigures, ChannelState, ConversationKey, Delivery, EpochRule, LeaseChange,
+};
+use crate::error::{Conflict, Error, Result};
+use crate::event::{Event, NewEvent};
+use crate::ids::{SessionId, TenantId};
+use crate::json::Json;
+use crate::limits;
+use crate::memory::owner::TurnSpeaker;
+use crate::people::User;
+use crate::session::Session;
+use crate::session::decide::{SessionStep, created_event};
+use crate::session::source::Company;
+use crate::store::{Change, ChangePart, Guard, NewSession, PartTarget, Record, Update, Write};
+use crate::talk::turn::{self, EndFirst, IncomingMessage, MessagePlan, OnBusy, TurnHost, TurnPlan};
+use crate::talk::{Talk, Tier};
+use crate::time::Timestamp;
+
+/// What a conversation is told when `/new` has begun a fresh one.
+const BEGUN_ANEW: &str = "A new conversation has begun.";
+
+/// What became of something that a platform has told.
+#[derive(Debug)]
+pub enum ReceivedMessage {
+    /// It was told before: nothing was written now.
+    Repeated,
+    /// It is in the log, and wakes nobody.
+    Kept(SessionId),
+    /// Its turn is open; the caller must run it.
+    Started(Box<RunningTurn>, Arc<Event>),
+    /// It waits for its turn.
+    Waits(SessionId),
+    /// The open sitting must be ended first; nothing was written.
+    EndFirst(SessionId, EndFirst),
+}
+
+/// A node's hold on a channel: what it writes under an older one is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelHold {
+    pub tenant: TenantId,
+    pub channel: Box<str>,
+    pub(super) epoch: u64,
+}
+
+/// A conversation as it is before something arrives in it.
+struct FoundConversation {
+    session: Session,
+    talk: Talk,
+    /// Set where the arrival makes the session.
+    new: Option<NewSession>,
+}
+
+impl Engine {
+    /// Keeps a message that a platform has told, in the session of its conversation, which is made or shown again. One
+    /// commit holds the message and the key by which a repeat is recognised.
+    pub async fn receive(
+        &self,
+        profile: &ChannelProfile,
+        inbound: &InboundMessage,
+        hold: &TurnHost,
+    ) -> Result<ReceivedMessage> {
+        let done = self
+            .decide_and_commit(|| {
+                Box::pin(async {
+                    if self.was_told(profile, &inbound.update_key).await? {
+                        return Ok(Decided::Nothing(ReceivedMessage::Repeated));
+                    }
+                    let user = self.sender_of(profile, inbound).await?;
+                    let actor = profile.speaking_for(user.as_ref());
+                    let event = message_of(&actor, profile, inbound)?;
+                    let now = self.tenant.now().await?;
+                    let found = self.found_conversation(profile, inbound, user.as_ref(), now).await?;
+                    let speaker = TurnSpeaker::of(&actor, None)?;
+                    let (plan, starts) = match starts_turn(inbound, user.as_ref()) {
+                        false => (kept(&found, event), None),
+                        true => {
+                            let message = IncomingMessage {
+                                event,
+                                on_busy: OnBusy::Queue,
+                                tier: Tier::Fast,
+                                speaker: speaker.clone(),
+                            };
+                            let settings = &self.settings.talk;
+                            match turn::begin(&found.session, &found.talk, message, hold, now, settings)? {
+                                MessagePlan::Started(plan) => (*plan, Some(true)),
+                                MessagePlan::Queued(plan) => (*plan, Some(false)),
+                                MessagePlan::EndFirst(first) => {
+                                    let id = found.session.id;
+                                    return Ok(Decided::Nothing(ReceivedMessage::EndFirst(id, first)));
+                                }
+                            }
+                        }
+                    };
+                    let change = found
+                        .change(&inbound.conversation, &plan)?
+                        .record(told(profile, &inbound.update_key));
+                    let opened = found.talk.sitting.is_none();
+                    let planned = Some((found.session, plan.talk, starts, opened, speaker));
+                    Ok(Decided::Change(Box::new(change), planned))
+                })
+            })
+            .await;
+        let (done, planned) = match done {
+            Ok(CommandOutcome::Done(done, planned)) => (done, planned),
+            Ok(CommandOutcome::Nothing(received)) => return Ok(received),
+            // The same thing was told twice at once.
+            Err(Error::Conflict(Conflict::AlreadyExists)) => return Ok(ReceivedMessage::Repeated),
+            Err(error) => return Err(error),
+        };
+        let (session, talk, starts, opened, speaker) =
+            planned.ok_or_else(|| Error::internal("a received message was not planned"))?;
+        let (session, talk, appended) = landed(session, talk, *done)?;
+        match starts {
+            None => Ok(ReceivedMessage::Kept(session.id)),
+            Some(false) => Ok(ReceivedMessage::Waits(session.id)),
+            Some(true) => {
+                let message = appended
+                    .into_iter()
+                    .filter_map(new_event)
+                    .find(|event| event.kind.as_str() == "user.message")
+                    .ok_or_else(|| Error::internal("a commit lost its message"))?;
+                let (epoch, turn, hold) = (session.head.epoch, message.sequence, hold.clone());
+                let begun = RunningTurn {
+                    session,
+                    talk,
+                    epoch,
+                    turn,
+                    opened,
+                    tier: Tier::Fast,
+                    speaker,
+                    resume: None,
+                    hold,
+                };
+                Ok(ReceivedMessage::Started(Box::new(begun), message))
+            }
+        }
+    }
+
+    /// Begins a conversation anew, as `/new` asks: what looking back has found is written, the session is hidden and
+    /// names its successor, and the conversation goes on in that. One commit; a repeat of the command does nothing.
+    /// `None`: nobody who may ask for it has.
+    pub async fn start_over(
+        &self,
+        profile: &ChannelProfile,
+        inbound: &InboundMessage,
+        found: Option<&LookbackResult>,
+    ) -> Result<Option<SessionId>> {
+        let done = self
+            .decide_and_commit(|| {
+                Box::pin(async {
+                    let user = self.sender_of(profile, inbound).await?;
+                    let is_told = self.was_told(profile, &inbound.update_key).await?;
+                    if is_told || !starts_turn(inbound, user.as_ref()) {
+                        return Ok(Decided::Nothing(()));
+                    }
+                    let now = self.tenant.now().await?;
+                    let key = &inbound.conversation;
+                    let new = self.fresh_session(profile, inbound, user.as_ref(), now)?;
+                    let (id, made) = (new.id.clone(), created_event(&new)?);
+                    let mut change = Change::new(profile.tenant.clone());
+                    let before = self.conversation_of_key(&profile.tenant, key).await?;
+                    let instead_of = before.as_ref().map(|(session, _)| session.id.clone());
+                    if let Some((session, talk)) = before {
+                        let mut plan = match found {
+                            Some(found) if talk.looked_back_to < found.to && !turn::runs(&session, now) => {
+                                look_back(&session, &talk, found, "new_session")?.0
+                            }
+                            _ => TurnPlan { step: SessionStep::of(Update::default()), talk },
+                        };
+                        conversation::replace(&mut plan.step.update, &session, &id)?;
+                        change = change_from_plan(&session, &plan);
+                    }
+                    change.parts.push(creation_part(new, smallvec![Write::Append(vec![made])]));
+                    let sentence =
+                        Delivery::sentence(key, &id, &format!("new:{}", inbound.update_key), BEGUN_ANEW);
+                    let change = change
+                        .record(Record::BindConversation {
+                            key: key.clone(),
+                            session: id.clone(),
+                            instead_of,
+                        })
+                        .record(Record::AddDelivery(Box::new(sentence)))
+                        .record(told(profile, &inbound.update_key));
+                    Ok(Decided::Change(Box::new(change), Some(id)))
+                })
+            })
+            .await;
+        match done {
+            Ok(CommandOutcome::Done(_, id)) => Ok(id),
+            Ok(CommandOutcome::Nothing(())) | Err(Error::Conflict(Conflict::AlreadyExists)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The session that a conversation is held in now, with its talk row.
+    pub async fn conversation_of_key(
+        &self,
+        tenant: &TenantId,
+        key: &ConversationKey,
+    ) -> Result<Option<(Session, Talk)>> {
+        match self.tenant.conversation_session(tenant, key).await? {
+            Some(id) => self.sessions.talk(tenant, &id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Lets a node hold a channel, if no other one does and no operator has paused it.
+    pub async fn hold_channel(&self, profile: &ChannelProfile, node: &str) -> Result<Option<ChannelHold>> {
+        let row = self.tenant.channel(&profile.tenant, &profile.name).await?;
+        let seen = row.as_ref().map(|row| row.epoch);
+        let row = row.unwrap_or_default();
+        let hold =
+            |epoch| ChannelHold { tenant: profile.tenant.clone(), channel: profile.name.clone(), epoch };
+        match row.fate_of(node, self.tenant.now().await?) {
+            LeaseFate::Own => return Ok(Some(hold(row.epoch))),
+            LeaseFate::Refused => return Ok(None),
+            LeaseFate::Free => {}
+        }
+        let lease = LeaseChange::Take { node: node.into(), lease: limits::CHANNEL_LEASE };
+        let change =
+            ChannelChange { epoch: EpochRule::Seen(seen), lease: Some(lease), ..ChannelChange::default() };
+        match self.commit(channel_change(&profile.tenant, &profile.name, change)).await {
+            Ok(_) => Ok(Some(hold(row.epoch + 1))),
+            // Another node was faster.
+            Err(Error::Conflict(Conflict::SessionBusy)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Renews a node's hold on a channel. Returns whether the node holds it still: it must stop if not, or once the
+    /// lease has ended without an answer.
+    pub async fn renew_channel(&self, hold: &ChannelHold) -> Result<bool> {
+        let row = self.tenant.channel(&hold.tenant, &hold.channel).await?.unwrap_or_default();
+        if row.paused {
+            self.release_channel(hold).await?;
+            return Ok(false);
+        }
+        let lease = Some(LeaseChange::Renew(limits::CHANNEL_LEASE));
+        self.write_under(hold, ChannelChange { lease, ..ChannelChange::default() }).await
+    }
+
+    /// Lets go of a channel, so that another node need not wait for the end of the lease.
+    pub async fn release_channel(&self, hold: &ChannelHold) -> Result<()> {
+        let lease = Some(LeaseChange::Release);
+        self.write_under(hold, ChannelChange { lease, ..ChannelChange::default() }).await.map(drop)
+    }
+
+    /// Notes what went wrong in a channel, or that all is well again.
+    pub async fn report_channel(&self, hold: &ChannelHold, error: Option<&str>) -> Result<bool> {
+        let error = Some(error.map(Into::into));
+        self.write_under(hold, ChannelChange { error, ..ChannelChange::default() }).await
+    }
+
+    async fn write_under(&self, hold: &ChannelHold, change: ChannelChange) -> Result<bool> {
+        let change = ChannelChange { epoch: EpochRule::Seen(Some(hold.epoch)), ..change };
+        match self.commit(channel_change(&hold.tenant, &hold.channel, change)).await {
+            Ok(_) => Ok(true),
+            Err(Error::Conflict(Conflict::SessionBusy)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Pauses a channel, or lets it go on. A paused one neither reads nor sends; what is to be sent waits.
+    pub async fn pause_channel(&self, actor: &Actor, name: &str, paused: bool) -> Result<()> {
+        check_general(actor, Verb::Administer)?;
+        let change = ChannelChange { paused: Some(paused), ..ChannelChange::default() };
+        self.commit(channel_change(&actor.tenant, name, change)).await.map(drop)
+    }
+
+    /// How a channel stands.
+    pub async fn channel_standing(
+        &self,
+        actor: &Actor,
+        name: &str,
+    ) -> Result<(ChannelState, ChannelFigures)> {
+        check_general(actor, Verb::Administer)?;
+        let state = self.tenant.channel(&actor.tenant, name).await?.unwrap_or_default();
+        Ok((state, self.tenant.channel_figures(&actor.tenant, name).await?))
+    }
+
+    /// Forgets what a channel was told so long ago that no platform repeats it. Returns how many rows went.
+    pub async fn forget_channel_updates(&self, hold: &ChannelHold, limit: usize) -> Result<u64> {
+        let before = self.tenant.now().await?.minus(limits::CHANNEL_UPDATE_KEPT);
+        self.tenant.forget_channel_updates(&hold.tenant, &hold.channel, before, limit).await
+    }
+
+    async fn was_told(&self, profile: &ChannelProfile, update_key: &str) -> Result<bool> {
+        self.tenant.has_channel_update(&profile.tenant, &profile.name, update_key).await
+    }
+
+    async fn sender_of(&self, profile: &ChannelProfile, inbound: &InboundMessage) -> Result<Option<User>> {
+        let Some(identity) = inbound.identity(profile) else { return Ok(None) };
+        let user = self.tenant.user_by_identity(&profile.tenant, &identity).await?;
+        Ok(user.filter(User::is_active))
+    }
+
+    async fn found_conversation(
+        &self,
+        profile: &ChannelProfile,
+        inbound: &InboundMessage,
+        user: Option<&User>,
+        now: Timestamp,
+    ) -> Result<FoundConversation> {
+        if let Some((session, talk)) =
+            self.conversation_of_key(&profile.tenant, &inbound.conversation).await?
+        {
+            return Ok(FoundConversation { session, talk, new: None });
+        }
+        let new = self.fresh_session(profile, inbound, user, now)?;
+        let session = new.clone().made(profile.tenant.clone(), new.head.clone(), now);
+        Ok(FoundConversation { session, talk: Talk::default(), new: Some(new) })
+    }
+
+    fn fresh_session(
+        &self,
+        profile: &ChannelProfile,
+        inbound: &InboundMessage,
+        user: Option<&User>,
+        now: Timestamp,
+    ) -> Result<NewSession> {
+        let opening = ConversationOpening {
+            key: &inbound.conversation,
+            platform: profile.platform,
+            company: inbound.company,
+            title: inbound.chat_title.as_deref(),
+            agent_slug: profile.agent_slug.as_deref(),
+            holder: user.map(|user| &user.id),
+        };
+        conversation::opened(&opening, now, &*self.ids)
+    }
+}
+
+impl FoundConversation {
+    /// The change that carries out a plan, in a session that may have to be made.
+    fn change(&self, key: &ConversationKey, plan: &TurnPlan) -> Result<Change> {
+        let mut change = change_from_plan(&self.session, plan);
+        let Some(new) = &self.new else { return Ok(change) };
+        let part = change.parts.pop().ok_or_else(|| Error::internal("a plan has no part"))?;
+        let mut writes: SmallVec<[Write; 2]> = smallvec![Write::Append(vec![created_event(new)?])];
+        writes.extend(part.writes);
+        let bound = Record::BindConversation { key: key.clone(), session: new.id.clone(), instead_of: None };
+        Ok(change.part(creation_part(new.clone(), writes)).record(bound))
+    }
+}
+
+fn creation_part(new: NewSession, writes: SmallVec<[Write; 2]>) -> ChangePart {
+    ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes }
+}
+
+fn channel_change(tenant: &TenantId, name: &str, change: ChannelChange) -> Change {
+    Change::new(tenant.clone()).record(Record::PutChannel { channel: name.into(), change })
+}
+
+fn told(profile: &ChannelProfile, update_key: &str) -> Record {
+    Record::AddChannelUpdate { channel: profile.name.clone(), update_key: update_key.into() }
+}
+
+/// Whether a message wakes the agent. Somebody whom no owner knows never does, nor does a person in a group who speaks to
+/// others.
+fn starts_turn(inbound: &InboundMessage, user: Option<&User>) -> bool {
+    user.is_some() && (inbound.company == Company::Direct || inbound.is_directed)
+}
+
+/// A message that wakes nobody: it goes into the log, and its session is shown again.
+fn kept(found: &FoundConversation, event: NewEvent) -> TurnPlan {
+    let update = Update { inactive: found.session.head.inactive.then_some(false), ..Update::default() };
+    let step = SessionStep { events: vec![event], ..SessionStep::of(update) };
+    TurnPlan { step, talk: found.talk.clone() }
+}
+
+fn message_of(actor: &Actor, profile: &ChannelProfile, inbound: &InboundMessage) -> Result<NewEvent> {
+    let draft = DraftEvent {
+        kind: "user.message".to_owned(),
+        content: Some(Json::of(&inbound.text)?),
+        metadata: Some(inbound.metadata(profile)?),
+        external_event_id: Some(inbound.message_id.to_string()),
+        ..DraftEvent::default()
+    };
+    check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))
+}

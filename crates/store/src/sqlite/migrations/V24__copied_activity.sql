@@ -1,0 +1,1 @@
+-- Nothing changes here. The number stands beside that of PostgreSQL's step.
