@@ -33,6 +33,7 @@ const STEPS: &[(&str, &str)] = &[
     ("tool_sessions", include_str!("migrations/V21__tool_sessions.sql")),
     ("documents", include_str!("migrations/V22__documents.sql")),
     ("browser_sessions", include_str!("migrations/V23__browser_sessions.sql")),
+    ("channel_people", include_str!("migrations/V24__channel_people.sql")),
 ];
 
 /// The version that this program writes.

@@ -30,6 +30,7 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V21__tool_sessions.sql"),
     include_str!("migrations/V22__documents.sql"),
     include_str!("migrations/V23__browser_sessions.sql"),
+    include_str!("migrations/V24__channel_people.sql"),
 ];
 pub(super) const SEARCH: &[&str] =
     &[include_str!("migrations/search/V1__words.sql"), include_str!("migrations/search/V2__bursts.sql")];
