@@ -21,8 +21,8 @@ use sederunt_core::memory::{
 use sederunt_core::session::SessionType;
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::store::{Change, ChangePart, Guard, MemoryQuery, PartTarget, Record, Write};
-use sederunt_core::talk::turn::{OnBusy, TurnHost, TurnOutcome, TurnOutcomeKind};
-use sederunt_core::talk::{Sitting, StateFields, Talk, Tier, TurnRecords};
+use sederunt_core::talk::turn::{TurnHost, TurnOutcome, TurnOutcomeKind};
+use sederunt_core::talk::{Sitting, StateFields, Talk, TurnRecords};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -91,12 +91,7 @@ fn hold() -> TurnHost {
 }
 
 fn post(text: &str) -> Result<Post> {
-    Ok(Post {
-        content: Json::of(&json!([{"type": "text", "text": text}]))?,
-        on_busy: OnBusy::Queue,
-        tier: Tier::Fast,
-        user: None,
-    })
+    Ok(Post::of(Json::of(&json!([{"type": "text", "text": text}]))?))
 }
 
 /// The outcome of a turn with this answer.
@@ -125,7 +120,7 @@ async fn kept(engine: &Engine, sessions: usize, seconds: f64) -> Result<Sample> 
     for n in 0..sessions {
         let engine = engine.clone();
         tasks.spawn(async move {
-            let (owner, hold, id) = (subject::owner(), hold(), SessionId::parse(&name(n))?);
+            let (owner, hold, id) = (Arc::new(subject::owner()), hold(), SessionId::parse(&name(n))?);
             let text = words();
             let mut done = 0;
             while Instant::now() < until {
@@ -362,7 +357,7 @@ async fn open_sittings(engine: &Embedded, numbers: std::ops::Range<usize>) -> Re
 /// One turn without a model, for counting instructions.
 pub async fn turn(engine: &Engine, id: &SessionId) -> Result<()> {
     let text = words();
-    let posted = engine.post(&subject::owner(), id, post(&text)?, &hold(), None).await?;
+    let posted = engine.post(&Arc::new(subject::owner()), id, post(&text)?, &hold(), None).await?;
     let PostFate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
     engine.finish_turn(&begun, outcome(&text)?).await?;
     Ok(())

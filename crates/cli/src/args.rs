@@ -476,9 +476,15 @@ pub struct CreateKeyArgs {
     /// Give it this role: owner, member, guest, worker or channel
     #[arg(long)]
     pub role: String,
-    /// Bind a channel's key to session ids with this prefix
+    /// Bind a channel's key to session ids with this prefix, which ends with a colon, such as telegram:
     #[arg(long)]
     pub prefix: Option<String>,
+    /// Who may start turns through a channel's key: everyone, known (the default) or linked
+    #[arg(long)]
+    pub who: Option<String>,
+    /// Which messages in threads are said to the agent: mention (the default) or follow
+    #[arg(long)]
+    pub threads: Option<String>,
     /// Let it act for other users of the tenant
     #[arg(long)]
     pub act_as: bool,
@@ -540,16 +546,27 @@ pub enum UsersCommand {
         /// owner, member or guest
         role: String,
     },
-    /// Link a user to an identity on a platform
+    /// Link a user to an identity on a platform, by name or by the code that a channel showed
+    ///
+    /// `users link ada --platform telegram --external-id 42` links an account that you know. `users link --code ABCD2345`
+    /// shows whose account it is and asks; with a user, the account becomes that user's with everything that its guest
+    /// has.
     Link {
         /// The user
-        id: String,
+        #[arg(required_unless_present = "code")]
+        id: Option<String>,
         /// telegram, slack or discord
+        #[arg(long, required_unless_present = "code", conflicts_with = "code")]
+        platform: Option<String>,
+        /// Id of the user on that platform; on Slack team:user
+        #[arg(long, value_name = "ID", required_unless_present = "code", conflicts_with = "code")]
+        external_id: Option<String>,
+        /// The code that the person was shown
         #[arg(long)]
-        platform: String,
-        /// Id of the user on that platform
-        #[arg(long, value_name = "ID")]
-        external_id: String,
+        code: Option<String>,
+        /// Do not ask
+        #[arg(long, requires = "code")]
+        yes: bool,
     },
     /// Merge two users: the second receives everything of the first
     Merge {

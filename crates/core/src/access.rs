@@ -8,6 +8,7 @@ use crate::event::{Event, MESSAGE_TYPES};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
 use crate::people::SecretHash;
 use crate::session::{Head, Session, SourceKind};
+use crate::talk::route::ChannelRules;
 
 /// The credential of callers on a server without authentication.
 const LOCAL: &str = "local";
@@ -31,6 +32,8 @@ pub struct Actor {
     pub link: Option<SecretHash>,
     /// The surface that the call came through: sets the source of what it opens.
     pub surface: SourceKind,
+    /// Who is answered in the channel of a channel credential.
+    pub rules: ChannelRules,
 }
 
 impl Actor {
@@ -46,6 +49,7 @@ impl Actor {
             view: None,
             link: None,
             surface,
+            rules: ChannelRules::default(),
         }
     }
 

@@ -389,6 +389,22 @@ pub const DOCUMENT_FOLDS_MAX: usize = 2;
 pub const SITTING_IDLE_AFTER: Duration = Duration::from_secs(20 * 60);
 /// What one turn may change of a conversation's state; with its envelope it must fit into metadata.
 pub const TURN_DELTA_BYTES_MAX: usize = 12 * 1024;
+/// The characters of a code by which an account is linked: 40 bits, for ten minutes, and only owners can try one.
+pub const LINK_CODE_CHARS: usize = 8;
+/// How long a code by which an account is linked works.
+pub const LINK_CODE_LIFE: Duration = Duration::from_secs(600);
+/// Messages that one stranger may send through a channel within a minute.
+pub const STRANGER_MESSAGES_MAX: u32 = 20;
+/// Messages that all strangers of a channel may send within a minute.
+pub const STRANGERS_OF_CHANNEL_MESSAGES_MAX: u32 = 300;
+/// How often a stranger is told that nobody answers them.
+pub const STRANGER_TOLD_EVERY: Duration = Duration::from_secs(24 * 3600);
+/// Threads of one group of which is known whether the agent follows them; in older ones it has to be mentioned again.
+pub const TALK_THREADS_MAX: usize = 64;
+/// Speakers of one prompt whose names are read; the others are called by their ids.
+pub const SPEAKERS_NAMED_MAX: usize = 64;
+/// The name of a speaker in a prompt, in characters: a longer one is cut.
+pub const SPEAKER_NAME_CHARS_MAX: usize = 64;
 /// Messages that may wait for a turn; beyond it callers get `session_busy`.
 pub const TURN_QUEUE_MAX: usize = 32;
 /// Sentences that an arc lists as mentioned but not kept as facts: enough for a long sitting, few enough for a

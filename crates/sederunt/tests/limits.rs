@@ -46,6 +46,7 @@ const TUNING: &[(&str, &str)] = &[
     ("DELIVERIES_TAKEN_MAX", "deliveries of a look, which is followed by another"),
     ("LOG_EVENTS_READ", "events that a run reads back"),
     ("SITTING_MESSAGES_MAX", "messages that a summary reads"),
+    ("SPEAKERS_NAMED_MAX", "names that a prompt reads; the others are called by their ids"),
     ("EARLIER_ARCS_MAX", "memories that are compared"),
     ("RECALL_CANDIDATES", "memories that are ranked; how many are recalled is tested"),
     ("KNOWN_LIKE_MAX", "memories that are compared"),

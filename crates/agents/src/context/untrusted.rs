@@ -20,6 +20,8 @@ pub enum BlockKind {
     ToolResult,
     /// A person's message through a channel, where it is quoted rather than a turn of its own.
     Message,
+    /// What people said in a group beside the message that is answered.
+    Group,
     Title,
 }
 
@@ -33,6 +35,7 @@ impl BlockKind {
             Self::Answers => "answers",
             Self::ToolResult => "tool_result",
             Self::Message => "message",
+            Self::Group => "group",
             Self::Title => "title",
         }
     }

@@ -74,6 +74,7 @@ pub(crate) fn worker(tenant: TenantId, credential: CredentialId) -> Actor {
         view: None,
         link: None,
         surface: SourceKind::Api,
+        rules: sederunt_core::talk::route::ChannelRules::default(),
     }
 }
 

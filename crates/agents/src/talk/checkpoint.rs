@@ -46,7 +46,7 @@ impl Conversations {
         let read = oldest_within(&said, limits::LOOK_BACK_CHARS_MAX);
         let Some(last) = read.last().map(|event| event.sequence) else { return Ok(None) };
         let texts: Vec<(&Event, String)> =
-            read.iter().filter_map(|event| Some((event, event.text()?))).collect();
+            read.iter().filter_map(|event| Some((event, event.shown_text()?))).collect();
         let calm = |text: &str| safety::check(text, &self.settings.safety, None).level == Level::Calm;
         let lines_from = |from: u64| -> Vec<(bool, &str)> {
             texts

@@ -241,7 +241,9 @@ impl Conversations {
 
 /// The messages as lines: whether a user said it, and the text.
 fn lines_of(said: &[Event]) -> Vec<(bool, String)> {
-    said.iter().filter_map(|event| Some((event.kind.as_str() == "user.message", event.text()?))).collect()
+    said.iter()
+        .filter_map(|event| Some((event.kind.as_str() == "user.message", event.shown_text()?)))
+        .collect()
 }
 
 fn summary_by_rules(said: &[Event]) -> Option<Summary> {

@@ -2,12 +2,13 @@
 //!
 //! This room owns the pipeline with its named stages ([`pipeline`]), the stage in which a model answers (`respond`)
 //! and calls tools (`turn_tools`), the run of one turn from its claim to its close (`run_turn`), the one way in which
-//! sittings end ([`end`]), spoken turns ([`voice`]), and the sweep that ends silent sittings and resumes waiting
-//! messages ([`sweep`]). It keeps nothing that the log does not hold: what a dying process leaves half done, the next
-//! node closes, and goes on.
+//! sittings end ([`end`]), spoken turns ([`voice`]), the sweep that ends silent sittings and resumes waiting messages
+//! ([`sweep`]), and how a group is shown to a model (`company`). It keeps nothing that the log does not hold: what a
+//! dying process leaves half done, the next node closes, and goes on.
 
 mod channel;
 pub mod checkpoint;
+pub(crate) mod company;
 mod crisis_classifier;
 pub mod embeddings;
 pub mod end;
@@ -84,6 +85,10 @@ pub struct AcceptedMessage {
     pub message: Arc<Event>,
     /// The progress of its turn; closed when the turn is over. Silent for a turn that waits.
     pub progress: mpsc::UnboundedReceiver<Progress>,
+    /// It is in the log, and nobody answers it.
+    pub is_kept: bool,
+    /// What the person is told at once.
+    pub told: Option<String>,
     /// The turn's reply, where it runs here.
     end: Option<oneshot::Receiver<Result<TurnReply, Error>>>,
 }
@@ -144,6 +149,7 @@ impl Conversations {
         for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
             let posted = self.engine.post(actor, id, wish.clone(), &self.hold, key).await?;
             let (heard, progress) = mpsc::unbounded_channel();
+            let is_kept = matches!(posted.fate, PostFate::Kept);
             let end = match posted.fate {
                 PostFate::EndFirst(first) => {
                     self.end_first(&actor.tenant, id, first).await?;
@@ -154,9 +160,10 @@ impl Conversations {
                     self.go_on(&actor.tenant, id);
                     None
                 }
-                PostFate::Repeated => None,
+                PostFate::Repeated | PostFate::Kept => None,
             };
-            return Ok(AcceptedMessage { session: posted.session, message: posted.message, progress, end });
+            let (session, message, told) = (posted.session, posted.message, posted.told);
+            return Ok(AcceptedMessage { session, message, progress, end, is_kept, told });
         }
         Err(Conflict::SessionBusy.into())
     }
@@ -183,8 +190,11 @@ impl Conversations {
         end
     }
 
-    /// Waits for the reply to a message, on any node.
+    /// Waits for the reply to a message, on any node. A message that nobody answers has an empty one.
     pub async fn reply_to(&self, actor: &Arc<Actor>, mut taken: AcceptedMessage) -> Result<TurnReply, Error> {
+        if taken.is_kept {
+            return Ok(TurnReply::none_to(taken.message.sequence));
+        }
         if let Some(end) = taken.end.take() {
             return end.await.unwrap_or_else(|_| Err(Error::internal("a turn ended without a word")));
         }

@@ -16,6 +16,7 @@ use sederunt_core::safety::lexicon::language_of;
 use sederunt_core::safety::{self, Crisis, Level, response};
 use sederunt_core::talk::exercise::{self, ExerciseProgress};
 use sederunt_core::talk::pause::UnmadeCall;
+use sederunt_core::talk::silence;
 use sederunt_core::talk::turn_memory::TurnRecall;
 use sederunt_core::talk::{StateFields, TurnRecords};
 use sederunt_core::{Error, limits as core_limits};
@@ -341,6 +342,7 @@ impl Conversations {
             Staged::Replied(reply) => {
                 let StagedReply { text, route, action, crisis, usage, timings, .. } = *reply;
                 let diagnostics = json!({"stages_us": timings.stages});
+                let text = silence::shown_text(&text).into_owned();
                 Ok(StatelessAnswer { text, route, action, crisis, diagnostics, usage })
             }
             Staged::Asks(_) => Err(Error::internal("a turn without tools asked for an approval")),

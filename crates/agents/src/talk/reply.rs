@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnReply {
     pub text: String,
-    /// The kind of answer: `talk`, `memory`, `exercise`, `closing`, `crisis`, or `confirmation` where a person must
-    /// approve a tool call before the turn goes on.
+    /// The kind of answer: `talk`, `memory`, `exercise`, `closing`, `crisis`, `confirmation` where a person must
+    /// approve a tool call before the turn goes on, or `kept` where nobody answers the message.
     pub kind: String,
     /// The approval that the turn waits for.
     pub approval_id: Option<String>,
@@ -85,7 +85,7 @@ impl TurnReply {
         let text = |field: &str| state[field].as_str().unwrap_or_default().to_owned();
         let own = message.map(|message| metadata(message)).unwrap_or_default();
         Some(Ok(Self {
-            text: message.and_then(|message| message.text()).unwrap_or_default(),
+            text: message.and_then(|message| message.shown_text()).unwrap_or_default(),
             kind: state["route"].as_str().unwrap_or("talk").to_owned(),
             approval_id: None,
             style: text("response_style"),
@@ -99,6 +99,22 @@ impl TurnReply {
             sequence: message.map_or(end.sequence, |message| message.sequence),
             stopped: outcome == "stopped",
         }))
+    }
+
+    /// What a caller is told who waits for the reply to a message that nobody answers.
+    pub(super) fn none_to(message: u64) -> Self {
+        Self {
+            text: String::new(),
+            kind: "kept".to_owned(),
+            approval_id: None,
+            style: "plain".to_owned(),
+            approach: None,
+            session_action: "none".to_owned(),
+            crisis: calm(),
+            diagnostics: json!({}),
+            sequence: message,
+            stopped: false,
+        }
     }
 
     /// The reply of a turn that waits for approval.

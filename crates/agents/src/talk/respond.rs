@@ -16,6 +16,7 @@ use sederunt_core::talk::turn_memory::TurnRecall;
 use sederunt_core::{Error, Session, SessionId, limits as core_limits};
 
 use super::Conversations;
+use super::company::{self, ShownTurn};
 use super::pipeline::{ApprovalRequest, TurnFailure};
 use super::run_turn::TurnListener;
 use super::turn_tools::TurnTools;
@@ -91,7 +92,7 @@ impl Conversations {
             memory: recalled.lines(),
             lessons: recalled.lessons.iter().map(shown::line).collect(),
             tools: tools.as_ref().map(|tools| tools.toolbox.specs()).unwrap_or_default(),
-            workspace: advice(level),
+            workspace: workspace(&begun.session, level),
             activity: activity.as_ref().map(|activity| activity.block.clone()),
             ..Input::default()
         };
@@ -241,7 +242,12 @@ impl Conversations {
         let own = before.iter().position(|event| event.turn == Some(begun.turn)).unwrap_or(before.len());
         let own = before.split_off(own);
         let spent = replay::read(&own).spent;
-        let all: Vec<Event> = before.into_iter().chain([message.clone()]).chain(own).collect();
+        let mut all: Vec<Event> = before.into_iter().chain([message.clone()]).chain(own).collect();
+        if session.head.is_group {
+            let names = self.engine.speaker_names(session, &all).await?;
+            let turn = ShownTurn { sequence: begun.turn, is_aside: begun.speaker.is_aside };
+            all = company::in_company(all, turn, &names)?;
+        }
         let replay::LogReplay { messages, open, .. } = replay::read(&all);
         Ok(TurnHistory { messages, open, spent })
     }
@@ -262,6 +268,17 @@ impl Conversations {
         self.engine.take_steering(listener.begun, &sequences).await?;
         Ok(texts)
     }
+}
+
+/// What a model is told about the conversation, beside its instructions.
+fn workspace(session: &Session, level: Level) -> String {
+    let company = session.head.is_group.then(|| company::COMPANY.to_owned());
+    company
+        .into_iter()
+        .chain([advice(level)])
+        .filter(|text| !text.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n\n")
 }
 
 /// What a model is told about a person who may be struggling.

@@ -11,6 +11,7 @@ use sederunt_core::lesson::shown;
 use sederunt_core::live::RowWatch;
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::talk::pause::TurnApproval;
+use sederunt_core::talk::silence::{self, HeldText};
 use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
 use sederunt_core::talk::{StateFields, TurnRecords};
 use sederunt_core::{Conflict, Error};
@@ -30,6 +31,8 @@ pub(super) struct TurnListener<'a> {
     pub(super) begun: &'a RunningTurn,
     heard: &'a UnboundedSender<Progress>,
     said: Mutex<String>,
+    /// What of it the listener is not told yet: it may become a marker of silence.
+    held: Mutex<HeldText>,
     row: Mutex<RowWatch>,
     /// The log holds calls of this turn.
     called: AtomicBool,
@@ -60,10 +63,25 @@ impl TurnListener<'_> {
         }
         self.said.lock().push_str(text);
         self.conversations.engine.say(self.begun, text);
+        let shown = self.held.lock().push(text);
+        self.tell(shown);
+    }
+
+    /// Tells the listener of text that readers are shown.
+    fn tell(&self, shown: String) {
+        if shown.is_empty() {
+            return;
+        }
         if self.kept.swap(false, Ordering::Relaxed) {
             let _ = self.heard.send(Progress::Chunk("\n\n".to_owned()));
         }
-        let _ = self.heard.send(Progress::Chunk(text.to_owned()));
+        let _ = self.heard.send(Progress::Chunk(shown));
+    }
+
+    /// Tells the listener what was held back: no more text follows.
+    fn let_go(&self) {
+        let rest = self.held.lock().finish();
+        self.tell(rest);
     }
 
     /// Whether the row has changed since the last look: a stop or a steering message may be waiting. A message that
@@ -81,8 +99,9 @@ impl TurnListener<'_> {
 
     /// Notes that the text so far is in the log.
     pub(super) fn has_been_kept(&self) {
+        self.let_go();
         let said = std::mem::take(&mut *self.said.lock());
-        self.kept.fetch_or(!said.is_empty(), Ordering::Relaxed);
+        self.kept.fetch_or(!silence::shown_text(&said).is_empty(), Ordering::Relaxed);
     }
 
     /// Sets the usage of the turn so far.
@@ -103,8 +122,9 @@ impl Conversations {
         heard: &UnboundedSender<Progress>,
     ) -> Result<TurnReply, Error> {
         let row = Mutex::new(self.engine.hub().watch_row(begun.incarnation()));
-        let (said, called, kept, used) = Default::default();
-        let listener = TurnListener { conversations: self, begun, heard, said, row, called, kept, used };
+        let (said, held, called, kept, used) = Default::default();
+        let listener =
+            TurnListener { conversations: self, begun, heard, said, held, row, called, kept, used };
         let heartbeat = Heartbeat::new(self.engine.hub(), begun.incarnation(), self.hold.lease);
         let came = tokio::select! {
             came = self.answer(&listener, message) => came,
@@ -113,6 +133,7 @@ impl Conversations {
                 ClaimEnd::Lost => return Err(Conflict::Fenced.into()),
             },
         };
+        listener.let_go();
         let left = UnfinishedTurn {
             said: listener.said.into_inner(),
             called: listener.called.into_inner(),

@@ -6,6 +6,7 @@ use sederunt_core::access::{Role as CoreRole, ShareAccess as CoreAccess};
 use sederunt_core::engine::{self, NewShare};
 use sederunt_core::people as core;
 use sederunt_core::session::query::Page;
+use sederunt_core::talk::route::{ThreadRule as CoreThreadRule, Who as CoreWho};
 use sederunt_core::{Error, SessionId, Timestamp, limits, store};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -61,6 +62,23 @@ words!(
     ShareAccess = CoreAccess { Read, Submit }
 );
 
+words!(
+    /// Who may start turns in a channel: everyone, people whom an owner made, linked or gave a role, or people whose account
+    /// an owner linked.
+    Who = CoreWho { Everyone, Known, Linked }
+);
+
+words!(
+    /// Which messages in a thread of a group are said to the agent: those that mention it, or every person's where the
+    /// first message of the thread was said to it.
+    ThreadRule = CoreThreadRule { Mention, Follow }
+);
+
+words!(
+    /// How an owner got to know a person.
+    KnownBy = core::KnownBy { Made, Role, Linked }
+);
+
 /// A key to be made.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -74,6 +92,10 @@ pub struct NewKey {
     /// roles.
     #[schema(min_length = 1, max_length = 200)]
     pub prefix: Option<String>,
+    /// Only for a channel's key. Left out: `known`.
+    pub who: Option<Who>,
+    /// Only for a channel's key. Left out: `mention`.
+    pub threads: Option<ThreadRule>,
     /// Whether the key may act for other users, by `X-Sederunt-User`.
     pub act_as: Option<bool>,
     /// Seconds; left out, the key does not expire.
@@ -92,6 +114,8 @@ impl TryFrom<NewKey> for engine::NewKey {
             role: Some(wish.role.into()),
             user: wish.user,
             prefix: wish.prefix,
+            who: wish.who.map(Into::into),
+            threads: wish.threads.map(Into::into),
             act_as: wish.act_as.unwrap_or(false),
             expires_in: wish.expires_in.map(Duration::from_secs),
         })
@@ -107,6 +131,10 @@ pub struct Key {
     #[schema(value_type = Role)]
     pub role: String,
     pub prefix: Option<String>,
+    /// Of a channel's key.
+    pub who: Option<Who>,
+    /// Of a channel's key.
+    pub threads: Option<ThreadRule>,
     pub act_as: bool,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
@@ -118,12 +146,15 @@ pub struct Key {
 
 impl From<core::Key> for Key {
     fn from(key: core::Key) -> Self {
+        let rules = Some(key.rules).filter(|_| key.role == CoreRole::Channel);
         Self {
             id: key.id.to_string(),
             tenant: key.tenant.to_string(),
             user: key.user.map(|user| user.to_string()),
             role: key.role.as_str().to_owned(),
             prefix: key.prefix,
+            who: rules.map(|rules| rules.who.into()),
+            threads: rules.map(|rules| rules.threads.into()),
             act_as: key.act_as,
             created_at: key.created_at,
             expires_at: key.expires_at,
@@ -335,6 +366,8 @@ pub struct User {
     /// The credentials of a suspended user are refused.
     pub suspended: bool,
     pub merged_into: Option<String>,
+    /// Null: a stranger, whom the server made a guest when a channel brought their first message.
+    pub known_by: Option<KnownBy>,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     pub identities: Vec<Identity>,
@@ -348,6 +381,7 @@ impl From<core::User> for User {
             role: user.role.as_str().to_owned(),
             suspended: user.suspended,
             merged_into: user.merged_into.map(|user| user.to_string()),
+            known_by: user.known_by.map(Into::into),
             created_at: user.created_at,
             identities: user
                 .identities
@@ -462,6 +496,7 @@ impl From<PatchUser> for engine::UserPatch {
 pub struct Identity {
     /// `telegram`, `slack` or `discord`.
     pub platform: String,
+    /// The account on that platform; on Slack `team:user`.
     #[schema(min_length = 1, max_length = 200)]
     pub external_id: String,
 }
@@ -469,6 +504,43 @@ pub struct Identity {
 impl From<Identity> for core::Identity {
     fn from(identity: Identity) -> Self {
         Self { platform: identity.platform, external_id: identity.external_id }
+    }
+}
+
+/// A code that a channel showed to a person who asked for one.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"code": "ABCD2345"}))]
+pub struct LookAtCode {
+    pub code: String,
+}
+
+/// A code, and the user whose the account is.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"code": "ABCD2345", "user_id": "ada"}))]
+pub struct UseCode {
+    pub code: String,
+    /// The account becomes this user's, with everything that its guest has. Left out: the guest is known from now on.
+    #[schema(min_length = 1, max_length = 200)]
+    pub user_id: Option<String>,
+}
+
+/// The account that a code is for.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CodeAccount {
+    pub platform: String,
+    pub external_id: String,
+    /// The name that the platform shows for it. It is other people's text.
+    pub name: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+}
+
+impl From<core::LinkCode> for CodeAccount {
+    fn from(code: core::LinkCode) -> Self {
+        let core::Identity { platform, external_id } = code.identity;
+        Self { platform, external_id, name: code.name, expires_at: code.expires_at }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use sederunt_core::Error;
 use sederunt_core::json::Json;
+use sederunt_core::people::{ChannelChange, ChannelChangeKind, ChannelSender, Identity as CoreIdentity};
 use sederunt_core::session::MemoryMode as CoreMode;
 use sederunt_core::talk::Tier as CoreTier;
 use sederunt_core::talk::turn::OnBusy as CoreOnBusy;
@@ -82,6 +83,8 @@ pub struct ChatRequest {
     /// Fixed with the first message.
     pub memory_mode: Option<MemoryMode>,
     pub response_model_tier: Option<Tier>,
+    /// In a group: the message is said to the agent.
+    pub mentioned: Option<bool>,
 }
 
 impl ChatRequest {
@@ -114,7 +117,7 @@ pub struct Crisis {
 pub struct ChatResponse {
     pub response_text: String,
     /// `talk`, `memory`, `exercise`, `closing` or `crisis`; `confirmation` if a person has to approve a tool call
-    /// first: the reply then comes through the log.
+    /// first: the reply then comes through the log; `kept` if nobody answers a message in a group.
     pub response_type: String,
     /// The approval that has to be decided first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,18 +144,75 @@ pub struct MessageRequest {
     /// Parts: text, file or data.
     #[schema(value_type = Raw, required = false)]
     pub content: Option<Raw>,
-    /// The message is addressed to the agent. In a conversation with one person it always is.
+    /// The message is said to the agent: it mentions the agent, answers it, or is a command. In a conversation with one
+    /// person every message is; in a group one is not unless this says so.
     pub mentioned: Option<bool>,
+    /// The thread of the conversation that it belongs to.
+    #[serde(alias = "thread_id")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub subthread_id: Option<String>,
+    /// Who says it. Only for a channel's key, and only about accounts of its own platform.
+    pub sender: Option<Sender>,
+    /// It is no message, but something that happened to the conversation. Only for a channel's key.
+    pub change: Option<Change>,
     /// Append it without starting a turn.
     pub append_only: Option<bool>,
     pub on_busy: Option<OnBusy>,
 }
 
+/// Who says a message, as a channel tells it. Somebody unknown becomes a guest with this account.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"platform": "telegram", "external_id": "42", "name": "Ada"}))]
+pub struct Sender {
+    /// The platform of the channel: the first part of its key's prefix.
+    #[schema(min_length = 1, max_length = 200)]
+    pub platform: String,
+    /// The account on that platform; on Slack `team:user`.
+    #[schema(min_length = 1, max_length = 200)]
+    pub external_id: String,
+    /// The name that the platform shows for it. It is other people's text.
+    pub name: Option<String>,
+    /// It is a bot: what it says starts no turn.
+    #[serde(default)]
+    pub is_bot: bool,
+}
+
+impl From<Sender> for ChannelSender {
+    fn from(sender: Sender) -> Self {
+        let identity = CoreIdentity { platform: sender.platform, external_id: sender.external_id };
+        Self { identity, name: sender.name, is_bot: sender.is_bot }
+    }
+}
+
+words!(
+    /// What happened to a conversation.
+    ChangeKind = ChannelChangeKind { Edit, Deletion, Join, Pin }
+);
+
+/// Something that happened to a conversation: the log gets an `external.event` with this `kind` and `of`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"kind": "edit", "of": 3}))]
+pub struct Change {
+    pub kind: ChangeKind,
+    /// The sequence of the message that it is about; left out for a join.
+    pub of: Option<u64>,
+}
+
+impl From<Change> for ChannelChange {
+    fn from(change: Change) -> Self {
+        Self { kind: change.kind.into(), of: change.of }
+    }
+}
+
 impl MessageRequest {
+    /// The content of a message, or of a change, which may have none.
     pub fn content(&self) -> Result<Json, Error> {
         match (&self.text, &self.content) {
             (Some(text), None) => text_part(text),
             (None, Some(content)) => Ok(content.0.clone()),
+            (None, None) if self.change.is_some() => Ok(Json::stored("[]")),
             _ => Err(Error::invalid("text", "give either `text` or `content`")),
         }
     }
@@ -167,6 +227,10 @@ pub struct MessageDone {
     pub sequence: Count,
     /// A turn answers it.
     pub triggered: bool,
+    /// What to tell the person at once: a code to link their account with, or that nobody answers them. The log does
+    /// not hold it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
     /// The reply, if the request waited for it.
     pub reply: Option<ChatResponse>,
 }

@@ -124,7 +124,7 @@ impl From<Event> for Said {
         let role = if event.kind.as_str() == "user.message" { "user" } else { "assistant" };
         Self {
             role: role.to_owned(),
-            text: event.text().unwrap_or_default(),
+            text: event.shown_text().unwrap_or_default(),
             sequence: Count(event.sequence),
             at: event.at,
         }

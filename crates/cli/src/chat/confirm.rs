@@ -7,6 +7,7 @@ use super::client::Word;
 use super::endings::{self, Leave, Read, Typed};
 use super::render::{Waiting, width, wrapped};
 use super::repl::{Repl, forget_interrupts, patiently};
+use crate::commands::sessions::shown_texts;
 use crate::exit::Result;
 use crate::output::{note, plain, visible};
 
@@ -94,7 +95,7 @@ impl Repl {
             match event["type"].as_str().unwrap_or_default() {
                 "agent.message" => {
                     waiting.stop();
-                    self.out.raw(wrapped(&text_of(&event), width(), "").as_bytes())?;
+                    self.out.raw(wrapped(&shown_texts(&event).join("\n"), width(), "").as_bytes())?;
                 }
                 "session.error" => note(visible(&plain(&metadata["message"]))),
                 "session.waiting_approval" => {
@@ -109,9 +110,4 @@ impl Repl {
             }
         }
     }
-}
-
-fn text_of(event: &Value) -> String {
-    let parts = event["content"].as_array().map_or(&[][..], |parts| &parts[..]);
-    parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
 }

@@ -36,6 +36,8 @@ pub async fn run(context: &CommandContext, command: KeysCommand) -> Result<()> {
                 "user": wish.user,
                 "role": wish.role,
                 "prefix": wish.prefix,
+                "who": wish.who,
+                "threads": wish.threads,
                 "act_as": wish.act_as,
                 "expires_in": wish.expires.map(|span| span.0.as_secs()),
             });

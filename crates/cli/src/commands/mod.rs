@@ -15,7 +15,7 @@ pub mod memory;
 mod purge;
 mod responses;
 mod safety;
-mod sessions;
+pub(crate) mod sessions;
 mod shares;
 mod store;
 mod tasks;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::CommandContext;
 use crate::api::{ApiClient, Missing, Request};
 use crate::args::UsersCommand;
-use crate::exit::Result;
-use crate::output::{Column, column, plain, time};
+use crate::exit::{Failure, Result};
+use crate::output::{Column, column, note, plain, time, visible};
 
 const COLUMNS: &[Column] = &[
     column("ID", |user| plain(&user["id"])),
@@ -27,9 +27,10 @@ pub async fn run(context: &CommandContext, command: UsersCommand) -> Result<()> 
         UsersCommand::Role { id, role } => {
             (Missing::Refuse, Request::patch(&["users", &id], json!({ "role": role })))
         }
-        UsersCommand::Link { id, platform, external_id } => {
+        UsersCommand::Link { id, code: Some(code), yes, .. } => return link(context, id, &code, yes).await,
+        UsersCommand::Link { id, platform, external_id, .. } => {
             let body = json!({ "platform": platform, "external_id": external_id });
-            (Missing::Refuse, Request::post(&["users", &id, "identities"], body))
+            (Missing::Refuse, Request::post(&["users", &id.unwrap_or_default(), "identities"], body))
         }
         UsersCommand::Merge { from, into } => {
             (Missing::Refuse, Request::post(&["users", &from, "merge"], json!({ "into": into })))
@@ -37,6 +38,33 @@ pub async fn run(context: &CommandContext, command: UsersCommand) -> Result<()> 
     };
     let user = context.send(missing, request).await?;
     context.out.thing(&user, COLUMNS)
+}
+
+/// Shows the account that a code is for, asks, and links it.
+async fn link(context: &CommandContext, id: Option<String>, code: &str, yes: bool) -> Result<()> {
+    let look = Request::post(&["link-codes", "look"], json!({ "code": code }));
+    let account = context.send(Missing::Refuse, look).await?;
+    let part = |field: &str| visible(&plain(&account[field]));
+    let whose =
+        id.as_deref().map_or_else(|| "as a known guest".to_owned(), |id| format!("to {}", visible(id)));
+    let question =
+        format!("Link {} account {} ({}) {whose}?", part("platform"), part("external_id"), part("name"));
+    if !yes && !confirmed(&question)? {
+        return Ok(());
+    }
+    let wish = Request::post(&["link-codes", "use"], json!({ "code": code, "user_id": id }));
+    let user = context.send(Missing::Refuse, wish).await?;
+    context.out.thing(&user, COLUMNS)
+}
+
+/// Asks on the terminal. No answer is a no.
+fn confirmed(question: &str) -> Result<bool> {
+    note(format!("{question} [y/N]"));
+    let mut answer = String::new();
+    std::io::stdin()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::io("the answer cannot be read", &error))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 async fn list(context: &CommandContext) -> Result<()> {

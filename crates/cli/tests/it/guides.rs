@@ -112,6 +112,25 @@ fn people_are_asked_as_the_guide_says() {
 }
 
 #[test]
+fn a_group_is_talked_in_as_the_guide_says() {
+    let world = World::new();
+    let server = world.serve(&["--auth", "keys"]);
+    let guide = commands("groups.md").replace("http://localhost:7070", &server.url);
+    assert!(
+        guide.contains("keys create --role channel") && guide.contains("users link mia --code"),
+        "{guide}"
+    );
+    let ran = run(&world, &guide);
+    let said: Vec<&str> = ran.stdout.lines().filter(|line| matches!(*line, "true" | "false")).collect();
+    assert_eq!(said, ["true", "false", "true", "false", "true"], "{}", ran.stdout);
+    assert!(ran.stdout.contains("Send /link for a code"), "{}", ran.stdout);
+    let users = world.json(&["users", "ls"]);
+    let mia = users["items"].as_array().or(users.as_array()).unwrap();
+    let mia = mia.iter().find(|user| user["id"] == "mia").unwrap();
+    assert_eq!(mia["identities"].as_array().map(Vec::len), Some(2), "{mia}");
+}
+
+#[test]
 fn agents_know_what_a_person_works_on_as_the_guide_says() {
     let world = World::new();
     let server = world.serve(&[]);

@@ -20,7 +20,7 @@ users ls
 users role ada owner
 users role nobody guest
 users role a/b guest
-users link bo --platform slack --external-id U1
+users link bo --platform slack --external-id T1:U1
 users link bo --platform pigeon --external-id U1
 users merge bo ada
 users merge ada nobody

@@ -12,12 +12,12 @@ fn users_are_made_changed_linked_and_merged() {
     world.fails(&["users", "role", "ada", "worker"], 2);
     world.fails(&["users", "role", "nobody", "guest"], 3);
 
-    world.ok(&["users", "link", "a2", "--platform", "slack", "--external-id", "U1"]);
-    world.fails(&["users", "link", "a2", "--platform", "pigeon", "--external-id", "U1"], 2);
+    world.ok(&["users", "link", "a2", "--platform", "slack", "--external-id", "T1:U1"]);
+    world.fails(&["users", "link", "a2", "--platform", "pigeon", "--external-id", "T1:U1"], 2);
     let merged = world.json(&["users", "merge", "a2", "ada"]);
-    assert_eq!(merged["identities"][0]["external_id"], "U1");
+    assert_eq!(merged["identities"][0]["external_id"], "T1:U1");
     let table = world.ok(&["users", "ls"]);
-    assert!(table.contains("slack:U1") && table.contains("merged into ada"), "{table}");
+    assert!(table.contains("slack:T1:U1") && table.contains("merged into ada"), "{table}");
 }
 
 #[test]

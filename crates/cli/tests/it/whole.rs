@@ -73,7 +73,7 @@ pub fn filled() -> World {
     });
     world.ok(&["claims", "take", "--worker", "w", "--lease", "10m"]);
     world.ok(&["users", "create", "ada"]);
-    world.ok(&["users", "link", "ada", "--platform", "slack", "--external-id", "U1"]);
+    world.ok(&["users", "link", "ada", "--platform", "slack", "--external-id", "T1:U1"]);
     world.ok(&["keys", "create", "--user", "ada", "--role", "member"]);
     world.ok(&["tenants", "create", "acme"]);
     world.ok(&["users", "create", "ada", "--tenant", "acme", "--name", "Another Ada"]);

@@ -93,6 +93,7 @@ impl Engine {
             view: None,
             link: None,
             surface: SourceKind::Api,
+            rules: key.rules,
         };
         Ok((actor, key.act_as))
     }
@@ -118,6 +119,7 @@ impl Engine {
             view: share.view.map(Into::into),
             link: Some(hash),
             surface: SourceKind::Web,
+            rules: crate::talk::route::ChannelRules::default(),
         })
     }
 
@@ -147,6 +149,7 @@ impl Engine {
             view: None,
             link: None,
             surface: SourceKind::Api,
+            rules: crate::talk::route::ChannelRules::default(),
         })
     }
 }

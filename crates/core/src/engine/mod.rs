@@ -10,6 +10,7 @@ mod approval_context;
 mod approvals;
 mod channel_delivery;
 mod channels;
+mod channel_people;
 mod consequences;
 mod credential;
 mod crises;
@@ -151,6 +152,8 @@ pub struct Engine {
     documents: Arc<document_desk::DocumentDesk>,
     /// The hosts to which the operator's tool secrets may be sent.
     secret_hosts: Arc<OnceLock<SecretHosts>>,
+    /// How much strangers send through channels.
+    strangers: channel_people::Strangers,
     /// The figures that streams of people tell of.
     figures: Arc<figures::FigureDesk>,
     /// What the operator's configuration says of models.
@@ -172,6 +175,7 @@ impl Engine {
             quotas: Arc::default(),
             documents: Arc::default(),
             secret_hosts: Arc::default(),
+            strangers: Arc::default(),
             figures: Arc::default(),
             models: Arc::default(),
         }

@@ -14,14 +14,16 @@ use crate::error::{Conflict, Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text};
 use crate::limits;
 use crate::memory::{Memory, Owner, profile_id, reconcile};
+use crate::people::channel::check_external_id;
 use crate::people::{
-    Audit, Identity, KEY_PREFIX, Key, RefusedCredentials, SecretHash, Share, ShareCursor, ShareListQuery,
-    Tenant, User, check_platform,
+    Audit, Identity, KEY_PREFIX, Key, KnownBy, RefusedCredentials, SecretHash, Share, ShareCursor,
+    ShareListQuery, Tenant, User, check_platform,
 };
 use crate::session::SourceKind;
 use crate::session::decide::SessionStep;
 use crate::session::query::Page;
 use crate::store::{AuditLine, Change, ChangePart, IdemKey, KeyNote, Record, Update};
+use crate::talk::route::{ChannelRules, ThreadRule, Who};
 
 /// A key to be made.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +33,9 @@ pub struct NewKey {
     pub prefix: Option<String>,
     pub act_as: bool,
     pub expires_in: Option<Duration>,
+    /// Who is answered in a channel; only for a channel's key.
+    pub who: Option<Who>,
+    pub threads: Option<ThreadRule>,
 }
 
 /// A key that was made. The secret is shown once: a repeat of the call has none.
@@ -103,6 +108,11 @@ impl Engine {
                 ));
             }
         }
+        for (field, given) in [("who", wish.who.is_some()), ("threads", wish.threads.is_some())] {
+            if given && role != Role::Channel {
+                return Err(Error::invalid(field, "is for a channel's key alone"));
+            }
+        }
         if wish.act_as && !role.is_person() {
             return Err(Error::invalid("act_as", "only a person's key acts for others"));
         }
@@ -118,6 +128,10 @@ impl Engine {
             user,
             role,
             prefix: wish.prefix,
+            rules: ChannelRules {
+                who: wish.who.unwrap_or_default(),
+                threads: wish.threads.unwrap_or_default(),
+            },
             act_as: wish.act_as,
             created_at: now,
             expires_at: wish.expires_in.map(|life| now.plus(life)),
@@ -174,6 +188,8 @@ impl Engine {
             role: person(wish.role.unwrap_or(Role::Member))?,
             suspended: false,
             merged_into: None,
+            known_by: Some(KnownBy::Made),
+            told_at: None,
             created_at: self.tenant.now().await?,
             identities: Vec::new(),
         };
@@ -205,7 +221,7 @@ impl Engine {
     /// Changes a user. A suspended user's credentials are refused within five seconds.
     pub async fn update_user(&self, actor: &Actor, id: &UserId, wish: UserPatch) -> Result<User> {
         access::check_general(actor, Verb::Administer)?;
-        self.found_user(actor, id).await?;
+        let before = self.found_user(actor, id).await?;
         if let Some(name) = &wish.name {
             check_text("name", name, limits::NAME_CHARS_MAX)?;
         }
@@ -215,11 +231,14 @@ impl Engine {
             name: wish.name,
             suspended: wish.suspended,
         };
-        let change = Change::new(actor.tenant.clone()).record(record).audited(audit(
+        let mut change = Change::new(actor.tenant.clone()).record(record).audited(audit(
             actor,
             "user.update",
             id.as_str(),
         ));
+        if wish.role.is_some() && before.known_by.is_none() {
+            change = change.record(Record::KnowUser { id: id.clone(), known_by: KnownBy::Role });
+        }
         self.commit(change).await?;
         self.found_user(actor, id).await
     }
@@ -234,13 +253,14 @@ impl Engine {
     ) -> Result<User> {
         access::check_general(actor, Verb::Administer)?;
         check_platform(&identity.platform)?;
-        check_name("external_id", &identity.external_id)?;
+        check_external_id("external_id", &identity)?;
         let user = self.found_user(actor, id).await?;
-        if user.identities.contains(&identity) {
+        if user.identities.contains(&identity) && user.known_by == Some(KnownBy::Linked) {
             return Ok(user);
         }
         let change = Change::new(actor.tenant.clone())
             .record(Record::AddIdentity { user: id.clone(), identity })
+            .record(Record::KnowUser { id: id.clone(), known_by: KnownBy::Linked })
             .audited(audit(actor, "user.link", id.as_str()))
             .keyed(key);
         self.commit(change).await?;
@@ -259,11 +279,19 @@ impl Engine {
         if from == into {
             return Err(Error::invalid("into", "must be another user"));
         }
-        let source = self.found_user(actor, from).await?;
-        self.found_user(actor, into).await.map_err(|_| Error::invalid("into", "names no user"))?;
-        if source.merged_into.as_ref() == Some(into) {
+        if self.found_user(actor, from).await?.merged_into.as_ref() == Some(into) {
             return self.found_user(actor, into).await;
         }
+        let change = self.merge_change(actor, from, into).await?;
+        let change = change.audited(audit(actor, "user.merge", from.as_str())).keyed(key);
+        self.commit(change).await?;
+        self.found_user(actor, into).await
+    }
+
+    /// The change that merges two users. Who has an account of the first is linked by an owner now.
+    pub(super) async fn merge_change(&self, actor: &Actor, from: &UserId, into: &UserId) -> Result<Change> {
+        let source = self.found_user(actor, from).await?;
+        self.found_user(actor, into).await.map_err(|_| Error::invalid("into", "names no user"))?;
         let (theirs, mine) = (Owner::user(from), Owner::user(into));
         let given_up = self.sessions.memory(&actor.tenant, &profile_id(&theirs)).await?;
         // Both may have a running bridge, and one person has one.
@@ -283,9 +311,10 @@ impl Engine {
         if let Some(Memory { id, .. }) = given_up {
             change = change.record(Record::DropMemory { id: id.into() });
         }
-        let change = change.audited(audit(actor, "user.merge", from.as_str())).keyed(key);
-        self.commit(change).await?;
-        self.found_user(actor, into).await
+        if !source.identities.is_empty() {
+            change = change.record(Record::KnowUser { id: into.clone(), known_by: KnownBy::Linked });
+        }
+        Ok(change)
     }
 
     async fn found_user(&self, actor: &Actor, id: &UserId) -> Result<User> {

@@ -158,6 +158,7 @@ fn bearer(session: &BrowserSession, role: Role) -> Actor {
         view: None,
         link: None,
         surface: SourceKind::Web,
+        rules: crate::talk::route::ChannelRules::default(),
     }
 }
 

@@ -4,25 +4,32 @@
 //! In between, the node that runs the turn holds it by an epoch, and is fenced if its lease ends first.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::smallvec;
+use uuid::Uuid;
 
+use super::channel_people::{check_leaves_trace, new_holder, sender_note};
 use super::log::{DraftEvent, check_batch};
 use super::{CommandOutcome, Decided, Engine};
-use crate::access::{Actor, Verb};
+use crate::access::{Actor, Role, Verb};
 use crate::channel::delivery;
 use crate::error::{Conflict, Error, Result};
-use crate::event::{AppendOutcome, Event, NewEvent};
+use crate::event::{AppendOutcome, Event, Kinds, NewEvent, payload};
 use crate::ids::{Incarnation, SessionId, TenantId};
 use crate::json::Json;
 use crate::live::Delta;
 use crate::memory::Owner;
 use crate::memory::owner::{TurnSpeaker, memory_owner};
+use crate::people::channel::platform_of;
+use crate::people::{ChannelChange, ChannelSender};
 use crate::session::Session;
+use crate::session::source::Company;
 use crate::store::{
-    Change, ChangePart, ClaimChange, CommitResult, DueSession, Fence, Guard, IdemKey, PartTarget, Update,
-    Write,
+    AppendRule, Change, ChangePart, ClaimChange, CommitResult, DueSession, Fence, Guard, IdemKey, KeyNote,
+    PartTarget, Update, Write,
 };
+use crate::talk::route::{Arrival, Routing, SpeakerPrefix, route};
 use crate::talk::turn::{
     self, EndFirst, IncomingMessage, MessagePlan, OnBusy, TurnHost, TurnOutcome, TurnOutcomeKind, TurnPlan,
 };
@@ -38,12 +45,64 @@ pub struct Post {
     pub tier: Tier,
     /// The user whose memory to use, where the caller may name one.
     pub user: Option<String>,
+    /// It is said to the agent: it mentions the agent, answers it, or is a command. Between one person and the agent,
+    /// everything is.
+    pub is_directed: bool,
+    /// The thread of the conversation that it belongs to.
+    pub thread: Option<String>,
+    /// Who says it, where a channel brings it.
+    pub sender: Option<ChannelSender>,
+    /// It is no message, but something that happened to the conversation.
+    pub change: Option<ChannelChange>,
+    /// Nobody is to answer it.
+    pub only_keeps: bool,
 }
 
 impl Post {
+    /// This content, queued while another turn runs and said to nobody in particular.
+    pub fn of(content: Json) -> Self {
+        Self {
+            content,
+            on_busy: OnBusy::default(),
+            tier: Tier::default(),
+            user: None,
+            is_directed: false,
+            thread: None,
+            sender: None,
+            change: None,
+            only_keeps: false,
+        }
+    }
+
+    /// Something that happened to the conversation, without a text.
+    pub fn about(change: ChannelChange) -> Self {
+        Self { change: Some(change), ..Self::of(Json::stored("[]")) }
+    }
+
+    /// The event that the log gets of it, but for its author.
+    fn draft(&self) -> Result<DraftEvent> {
+        let mut metadata = serde_json::Map::new();
+        if let Some(change) = &self.change {
+            metadata.insert("kind".to_owned(), change.kind.as_str().into());
+            metadata.extend(change.of.map(|of| ("of".to_owned(), of.into())));
+        }
+        if let Some(sender) = &self.sender {
+            metadata.insert("sender".to_owned(), sender_note(sender));
+        }
+        let kind = if self.change.is_some() { "external.event" } else { "user.message" };
+        Ok(DraftEvent {
+            kind: kind.to_owned(),
+            content: Some(self.content.clone())
+                .filter(|content| content.as_str() != "[]" || self.change.is_none()),
+            metadata: (!metadata.is_empty()).then(|| Json::of(&metadata)).transpose()?,
+            subthread_id: self.thread.clone(),
+            ..DraftEvent::default()
+        })
+    }
+
     /// A plain text that queues while another turn runs.
     pub fn text(text: &str) -> Result<Self> {
-        Ok(Self { content: Json::of(&text)?, on_busy: OnBusy::default(), tier: Tier::default(), user: None })
+        Ok(Self::of(Json::of(&text)?))
     }
 }
 
@@ -53,6 +112,8 @@ pub struct PostResult {
     pub session: SessionId,
     pub message: Arc<Event>,
     pub fate: PostFate,
+    /// What the person is told at once. The log does not hold it.
+    pub told: Option<String>,
 }
 
 #[derive(Debug)]
@@ -63,8 +124,28 @@ pub enum PostFate {
     Waits,
     /// A repeat of an earlier request, whose turn is already handled.
     Repeated,
+    /// It is in the log, and nobody answers it.
+    Kept,
     /// The open sitting must be ended first; nothing was stored.
     EndFirst(EndFirst),
+}
+
+/// Kept with the idempotency key of a message that started no turn: a repeat does not wait for one.
+const KEPT: KeyNote = KeyNote(Uuid::max());
+
+/// What is decided about a message.
+struct PostPlan {
+    session: Session,
+    talk: Talk,
+    fate: PlannedFate,
+    told: Option<String>,
+}
+
+enum PlannedFate {
+    /// The speaker of the turn, and whether it opens a sitting.
+    Starts(TurnSpeaker, bool),
+    Waits,
+    Kept,
 }
 
 /// A running turn: what its node needs to run it, and the claim that proves its right.
@@ -136,86 +217,151 @@ pub struct FinishedTurn {
 }
 
 impl Engine {
-    /// Takes a message into a conversation. Its turn starts, or waits for the one that runs.
+    /// Takes a message into a conversation: by the rule of [`route`], its turn starts, or waits for the one that runs, or
+    /// it is only kept.
     pub async fn post(
         &self,
-        actor: &Actor,
+        actor: &Arc<Actor>,
         id: &SessionId,
         wish: Post,
         hold: &TurnHost,
         key: Option<IdemKey>,
     ) -> Result<PostResult> {
-        let draft = DraftEvent {
-            kind: "user.message".to_owned(),
-            content: Some(wish.content.clone()),
-            ..DraftEvent::default()
-        };
-        let event =
-            check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))?;
+        let event = check_batch(actor, vec![wish.draft()?])?
+            .pop()
+            .ok_or_else(|| Error::internal("a draft is gone"))?;
+        let text = event.content.as_ref().and_then(payload::text_of).unwrap_or_default();
+        if wish.change.is_some() && platform_of(actor).is_none() {
+            return Err(Error::invalid(
+                "change",
+                "only a channel's key tells what happened to a conversation",
+            ));
+        }
         self.check_byte_quota(actor).await?;
-        let speaker = TurnSpeaker::of(actor, wish.user.as_deref())?;
+        let decided_before = AtomicBool::new(false);
         let done = self
             .decide_and_commit(|| {
                 Box::pin(async {
-                    let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
+                    let (mut session, mut talk) = self.conversation(actor, Verb::Talk, id).await?;
                     let now = self.tenant.now().await?;
+                    check_leaves_trace(&session, wish.sender.as_ref())?;
+                    if let Some(change) = &wish.change {
+                        change.check(session.head.last_sequence)?;
+                    }
+                    let is_first = !decided_before.swap(true, Ordering::Relaxed);
+                    let brought = self.brought(actor, &wish, is_first, now).await?;
+                    let at_once = self.at_once(&wish, &brought, &session, &text, now)?;
+                    let holder = new_holder(&session, &brought.speaker);
+                    if holder.is_some() {
+                        session.head.holder.clone_from(&holder);
+                    }
+                    let event = match &brought.person {
+                        Some(person) => NewEvent { author: Some(person.id.as_str().into()), ..event.clone() },
+                        None => event.clone(),
+                    };
+                    let company = session.details.source.company;
+                    let mut is_directed = wish.is_directed;
+                    let notes_thread = company == Company::Group
+                        && talk.is_said_to_agent(
+                            actor.rules.threads,
+                            wish.thread.as_deref(),
+                            &mut is_directed,
+                        );
+                    let open = talk.sitting.as_ref().map(|open| &open.owner);
+                    let speaker = brought.speaker.clone().in_sitting_of(actor, &session, open);
+                    let arrival = if wish.change.is_some() { Arrival::Change } else { Arrival::Message };
+                    let is_all = wish.only_keeps || at_once.as_ref().is_some_and(|at_once| at_once.is_all);
+                    let prefix = match route(company, brought.sender, is_directed, arrival) {
+                        Routing::Trigger { prefix } if !is_all => prefix,
+                        Routing::Trigger { .. } | Routing::Keep | Routing::Drop => {
+                            // A link may say something, and may not append to a log by itself.
+                            let changes_talk = notes_thread || holder.is_some() || actor.role == Role::Share;
+                            let mut events = vec![event];
+                            let (mut told, mut records) = (None, Vec::from_iter(brought.record));
+                            if let Some(at_once) = at_once {
+                                events.extend(at_once.event);
+                                records.push(at_once.record);
+                                told = Some(at_once.told);
+                            }
+                            let plan =
+                                turn::keep(&session, &talk, &speaker, events.clone(), changes_talk, now)?;
+                            let (talk, mut change) = match plan {
+                                Some(plan) => {
+                                    let plan = plan.held_by(holder);
+                                    (plan.talk.clone(), change_from_plan(&session, &plan))
+                                }
+                                None => (talk, plain_append(actor, &session, events)),
+                            };
+                            change.records.extend(records);
+                            let key = key.map(|key| IdemKey { note: Some(KEPT), ..key });
+                            let planned = PostPlan { session, talk, fate: PlannedFate::Kept, told };
+                            return Ok(Decided::Change(Box::new(change.keyed(key)), planned));
+                        }
+                    };
+                    let speaker = TurnSpeaker { is_aside: prefix == SpeakerPrefix::NameAside, ..speaker };
                     let message = IncomingMessage {
-                        event: event.clone(),
+                        event,
                         on_busy: wish.on_busy,
                         tier: wish.tier,
-                        speaker: speaker.clone().in_sitting_of(
-                            actor,
-                            &session,
-                            talk.sitting.as_ref().map(|open| &open.owner),
-                        ),
+                        speaker: speaker.clone(),
                     };
-                    let (plan, starts) =
+                    let opens = talk.sitting.is_none();
+                    let (plan, fate) =
                         match turn::begin(&session, &talk, message, hold, now, &self.settings.talk)? {
-                            MessagePlan::Started(plan) => (plan, true),
-                            MessagePlan::Queued(plan) => (plan, false),
+                            MessagePlan::Started(plan) => (plan, PlannedFate::Starts(speaker, opens)),
+                            MessagePlan::Queued(plan) => (plan, PlannedFate::Waits),
                             MessagePlan::EndFirst(first) => return Ok(Decided::Nothing(first)),
                         };
-                    let opened = talk.sitting.is_none();
-                    let change = self.turn_change(&session, &plan, turn::died(&session, now)).await?;
-                    let change = change.keyed(key);
-                    Ok(Decided::Change(Box::new(change), (session, plan.talk, starts, opened)))
+                    let plan = plan.held_by(holder);
+                    let mut change = self.turn_change(&session, &plan, turn::died(&session, now)).await?.keyed(key);
+                    change.records.extend(brought.record);
+                    let planned = PostPlan { session, talk: plan.talk, fate, told: None };
+                    Ok(Decided::Change(Box::new(change), planned))
                 })
             })
             .await?;
-        let (done, (session, talk, starts, opened)) = match done {
+        let (done, PostPlan { session, talk, fate, told }) = match done {
             CommandOutcome::Done(done, planned) => (done, planned),
             CommandOutcome::Nothing(first) => {
                 let message = Arc::new(unkept(id, event));
-                return Ok(PostResult { session: id.clone(), message, fate: PostFate::EndFirst(first) });
+                return Ok(PostResult {
+                    session: id.clone(),
+                    message,
+                    fate: PostFate::EndFirst(first),
+                    told: None,
+                });
             }
         };
         if let Some(replay) = &done.replay {
             let message = self.message_among(actor, id, &replay.sequences).await?;
-            return Ok(PostResult { session: id.clone(), message, fate: PostFate::Repeated });
+            let fate = if replay.note == Some(KEPT) { PostFate::Kept } else { PostFate::Repeated };
+            return Ok(PostResult { session: id.clone(), message, fate, told: None });
         }
         let (session, talk, appended) = landed(session, talk, *done)?;
         let message = appended
             .into_iter()
             .filter_map(new_event)
-            .find(|event| event.kind.as_str() == "user.message")
+            .find(|event| is_posted(event))
             .ok_or_else(|| Error::internal("a commit lost its message"))?;
-        let fate = if starts {
-            let (epoch, turn) = (session.head.epoch, message.sequence);
-            PostFate::Started(Box::new(RunningTurn {
-                session,
-                talk,
-                epoch,
-                turn,
-                opened,
-                tier: wish.tier,
-                speaker,
-                resume: None,
-                hold: hold.clone(),
-            }))
-        } else {
-            PostFate::Waits
+        let fate = match fate {
+            PlannedFate::Starts(speaker, opened) => {
+                let (epoch, turn) = (session.head.epoch, message.sequence);
+                PostFate::Started(Box::new(RunningTurn {
+                    session,
+                    talk,
+                    epoch,
+                    turn,
+                    opened,
+                    tier: wish.tier,
+                    speaker,
+                    resume: None,
+                    hold: hold.clone(),
+                }))
+            }
+            PlannedFate::Waits => PostFate::Waits,
+            PlannedFate::Kept => PostFate::Kept,
         };
-        Ok(PostResult { session: id.clone(), message, fate })
+        Ok(PostResult { session: id.clone(), message, fate, told })
     }
 
     /// Goes on with a decided turn, or opens the turn of the first queued message, if nothing runs. `None` if there
@@ -473,6 +619,26 @@ pub(super) fn change_from_plan(session: &Session, plan: &TurnPlan) -> Change {
     change.records = step.records;
     change.records.extend(filed);
     change
+}
+
+/// Whether a post wrote this event as its message.
+pub(super) fn is_posted(event: &Event) -> bool {
+    matches!(event.kind.as_str(), "user.message" | "external.event")
+}
+
+/// A change that only adds to the log: others may add to it at the same time.
+fn plain_append(actor: &Arc<Actor>, session: &Session, events: Vec<NewEvent>) -> Change {
+    let kinds = Kinds::of(events.iter().map(|event| &event.kind));
+    let part = ChangePart {
+        on: PartTarget::Session(session.id.clone()),
+        guard: Guard {
+            incarnation: Some(session.head.incarnation),
+            append: Some(AppendRule { actor: actor.clone(), kinds, epoch: None }),
+            ..Guard::default()
+        },
+        writes: smallvec![Write::Append(events)],
+    };
+    Change::new(session.tenant.clone()).part(part)
 }
 
 /// A change of a session's talk row alone.

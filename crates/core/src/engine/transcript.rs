@@ -1,14 +1,15 @@
 //! Reads of a conversation: its messages, its state and its liveness, from its log and its talk row. Nothing is
 //! changed here.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Engine;
-use super::talk::RunningTurn;
+use super::talk::{RunningTurn, is_posted};
 use crate::access::{self, Actor, Verb};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventQuery, MESSAGE_TYPES};
-use crate::ids::SessionId;
+use crate::ids::{SessionId, UserId};
 use crate::limits;
 use crate::session::Session;
 use crate::store::DueSession;
@@ -63,6 +64,28 @@ impl Engine {
         let mut events = self.sessions.events(&session.tenant, &session.id, query).await?.events;
         events.reverse();
         Ok(events)
+    }
+
+    /// The names of those who say these, by user. A user without a name, and one whom this tenant does not have, is left
+    /// out, and so are those beyond the newest [`limits::SPEAKERS_NAMED_MAX`].
+    pub async fn speaker_names(
+        &self,
+        session: &Session,
+        events: &[Event],
+    ) -> Result<HashMap<String, String>> {
+        let mut names = HashMap::new();
+        let mut seen: Vec<&str> = Vec::new();
+        for author in events.iter().rev().filter_map(|event| event.author.as_deref()) {
+            if seen.contains(&author) || seen.len() == limits::SPEAKERS_NAMED_MAX {
+                continue;
+            }
+            seen.push(author);
+            let user = self.tenant.user(&session.tenant, &UserId::stored(author)).await?;
+            if let Some(name) = user.and_then(|user| user.name) {
+                names.insert(author.to_owned(), name);
+            }
+        }
+        Ok(names)
     }
 
     /// The message that a turn answers.
@@ -173,7 +196,7 @@ impl Engine {
         self.events_at(actor, id, sequences)
             .await?
             .into_iter()
-            .find(|event| event.kind.as_str() == "user.message")
+            .find(|event| is_posted(event))
             .ok_or(Error::NotFound)
     }
 }

@@ -22,7 +22,9 @@ pub fn advance(
     let mut cold = ColdColumns::default();
     let mut done: Vec<AppendOutcome> = Vec::with_capacity(events.len());
     let at = now.max(head.last_at);
-    let preview = |event: &Event| payload::preview_of(event.content.as_ref()?, limits::PREVIEW_CHARS);
+    let preview = |event: &Event| {
+        payload::preview_of(event.kind.as_str(), event.content.as_ref()?, limits::PREVIEW_CHARS)
+    };
     for event in events {
         if let Some(external) = event.external_event_id.as_deref() {
             let in_batch = done.iter().find_map(|slot| match slot {

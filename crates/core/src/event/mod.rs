@@ -8,10 +8,12 @@ pub mod log;
 pub mod payload;
 mod store;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::ids::SessionId;
 use crate::json::Json;
+use crate::talk::silence;
 use crate::time::Timestamp;
 
 pub use kind::{
@@ -72,9 +74,23 @@ impl Event {
         self.content.as_ref().map_or(0, Json::len) + self.metadata.as_ref().map_or(0, Json::len)
     }
 
-    /// The text parts, joined: what a preview, an export and the search index read.
+    /// The text parts, joined, as the log holds them: what a model is given.
     pub fn text(&self) -> Option<String> {
         payload::text_of(self.content.as_ref()?)
+    }
+
+    /// The text as readers are shown it: what a preview, an export and the search index read.
+    pub fn shown_text(&self) -> Option<String> {
+        payload::shown_text_of(self.kind.as_str(), self.content.as_ref()?)
+    }
+
+    /// The content as readers are shown it, where they are not shown the log itself.
+    pub fn shown_content(&self) -> Option<Cow<'_, Json>> {
+        let content = self.content.as_ref()?;
+        match self.kind.as_str() == "agent.message" && silence::may_hold_marker(content) {
+            true => Some(Cow::Owned(silence::shown_parts(content))),
+            false => Some(Cow::Borrowed(content)),
+        }
     }
 }
 

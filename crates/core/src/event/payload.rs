@@ -9,6 +9,10 @@ use super::EventType;
 use crate::error::{Error, Result};
 use crate::json::Json;
 use crate::limits;
+use crate::talk::silence;
+
+/// What an agent says.
+const AGENT_MESSAGE: &str = "agent.message";
 
 /// What a metadata key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,10 +185,30 @@ pub fn text_of(content: &Json) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The beginning of a message on one line, as lists show it.
-pub fn preview_of(content: &Json, chars: usize) -> Option<Box<str>> {
+/// The text of an event of this type, as readers are shown it: what an agent says is shown without the markers of
+/// silence. `None` if nothing is left.
+pub fn shown_text_of(kind: &str, content: &Json) -> Option<String> {
+    let text = text_of(content)?;
+    match kind == AGENT_MESSAGE && silence::may_hold_marker(content) {
+        true => Some(silence::shown_text(&text).into_owned()).filter(|shown| !shown.is_empty()),
+        false => Some(text),
+    }
+}
+
+/// The beginning of a message of this type on one line, as lists show it.
+pub fn preview_of(kind: &str, content: &Json, chars: usize) -> Option<Box<str>> {
+    if kind == AGENT_MESSAGE && silence::may_hold_marker(content) {
+        return shown_text_of(kind, content).and_then(|text| beginning_of(&text, chars));
+    }
     let parts = content.read::<Vec<_>>().ok()?;
-    let text = texts_of(&parts).find(|text| !text.trim_start().is_empty())?;
+    texts_of(&parts).find_map(|text| beginning_of(&text, chars))
+}
+
+/// The beginning of a text on one line; `None` if it is blank.
+fn beginning_of(text: &str, chars: usize) -> Option<Box<str>> {
+    if text.trim_start().is_empty() {
+        return None;
+    }
     let mut preview = String::with_capacity(text.len().min(chars * 4));
     let mut left = chars;
     let mut gap = false;
@@ -331,8 +355,18 @@ mod tests {
     #[test]
     fn a_preview_is_one_short_line() {
         let long = format!(r#"[{{"type":"file"}},{{"type":"text","text":"  a\n b {}"}}]"#, "é".repeat(200));
-        let preview = preview_of(&json(&long), limits::PREVIEW_CHARS).unwrap();
+        let preview = preview_of("user.message", &json(&long), limits::PREVIEW_CHARS).unwrap();
         assert!(preview.starts_with("a b é") && preview.chars().count() == limits::PREVIEW_CHARS);
-        assert_eq!(preview_of(&json(r#"[{"type":"file"}]"#), 80), None);
+        assert_eq!(preview_of("user.message", &json(r#"[{"type":"file"}]"#), 80), None);
+        let silent = json(r#"[{"type":"text","text":"<NO_REPLY>"}]"#);
+        assert_eq!(preview_of("agent.message", &silent, 80), None, "an agent that is silent says nothing");
+        assert_eq!(shown_text_of("agent.message", &silent), None);
+        assert_eq!(
+            shown_text_of("user.message", &silent).as_deref(),
+            Some("<NO_REPLY>"),
+            "a person may quote it"
+        );
+        let partly = json(r#"[{"type":"text","text":"Yes. <NO_REPLY>"}]"#);
+        assert_eq!(preview_of("agent.message", &partly, 80).as_deref(), Some("Yes."));
     }
 }

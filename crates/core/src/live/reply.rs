@@ -1,5 +1,6 @@
 //! Replies that are still being written: transient text without a sequence, dropped when the finished message is in
-//! the log. A reader that joins late is given the text so far.
+//! the log. A reader that joins late is given the text so far. What may yet become a marker of silence is held back on
+//! every node, so no reader sees it, whoever writes the reply.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,6 +10,7 @@ use dashmap::DashMap;
 use crate::ids::Incarnation;
 use crate::limits;
 use crate::store::Notice;
+use crate::talk::silence::HeldText;
 
 /// A piece of an unfinished reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +59,11 @@ struct LiveReply {
     id: u64,
     epoch: u64,
     start: usize,
+    /// Bytes of the reply so far, with what is held back.
+    len: usize,
+    /// What readers are shown.
     text: String,
+    held: HeldText,
 }
 
 impl Replies {
@@ -69,24 +75,33 @@ impl Replies {
             self.count.fetch_add(1, Ordering::Relaxed);
             self.fresh(delta)
         });
-        if reply.epoch != delta.epoch || reply.start + reply.text.len() != delta.offset {
+        if reply.epoch != delta.epoch || reply.start + reply.len != delta.offset {
             *reply = self.fresh(delta);
         }
-        if reply.text.len() + delta.text.len() <= limits::DELTA_TEXT_BYTES_MAX {
-            reply.text.push_str(&delta.text);
+        if reply.len + delta.text.len() <= limits::DELTA_TEXT_BYTES_MAX {
+            reply.len += delta.text.len();
+            let shown = reply.held.push(&delta.text);
+            reply.text.push_str(&shown);
         }
     }
 
     fn fresh(&self, delta: &Delta) -> LiveReply {
         let id = 1 + self.drawn.fetch_add(1, Ordering::Relaxed);
-        LiveReply { id, epoch: delta.epoch, start: delta.offset, text: String::new() }
+        LiveReply {
+            id,
+            epoch: delta.epoch,
+            start: delta.offset,
+            len: 0,
+            text: String::new(),
+            held: HeldText::default(),
+        }
     }
 
     pub(super) fn len(&self, incarnation: Incarnation, epoch: u64) -> usize {
         self.open
             .get(&incarnation)
             .filter(|reply| reply.epoch == epoch)
-            .map_or(0, |reply| reply.start + reply.text.len())
+            .map_or(0, |reply| reply.start + reply.len)
     }
 
     /// Drops the reply once its message, or the end of its run, is in the log.
@@ -140,6 +155,22 @@ mod tests {
         assert_eq!(replies.since(incarnation, &mut late), None);
         replies.add(&delta(5, "!"));
         assert_eq!(replies.since(incarnation, &mut late), Some(ReplyPiece { offset: 5, text: "!".into() }));
+    }
+
+    #[test]
+    fn no_reader_sees_a_marker_of_silence_in_a_reply_that_comes_in_pieces() {
+        let replies = Replies::default();
+        let incarnation = Incarnation::drawn(&crate::ids::RandomIds);
+        let (mut seen, mut shown, mut offset) = (ReplyPosition::default(), Vec::new(), 0);
+        for text in ["<NO", "_REPLY", ">", "Yes", " <", "NO_WAY", "<EMPTY_RESP"] {
+            replies.add(&Delta { incarnation, epoch: 1, offset, text: text.into() });
+            offset += text.len();
+            assert_eq!(replies.len(incarnation, 1), offset, "the next piece joins on");
+            shown.extend(replies.since(incarnation, &mut seen).map(|piece| (piece.offset, piece.text)));
+        }
+        let pieces = [(0, "Yes"), (3, " "), (4, "<NO_WAY")];
+        assert_eq!(shown, pieces.map(|(offset, text)| (offset, text.to_owned())));
+        assert_eq!(replies.since(incarnation, &mut ReplyPosition::default()).unwrap().text, "Yes <NO_WAY");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::ids::{UserId, optional_user_id};
 use crate::session::{MemoryMode, Session};
 
-/// The speaker of a turn, as far as the memory is concerned.
+/// The speaker of a turn: whose memory and whose rights it uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnSpeaker {
     /// The user of the credential; `None` on a server without authentication.
@@ -29,6 +29,9 @@ pub struct TurnSpeaker {
     /// operator.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_local: bool,
+    /// In a group: an owner said it to others, and not to the agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_aside: bool,
 }
 
 impl TurnSpeaker {
@@ -48,7 +51,8 @@ impl TurnSpeaker {
                 ));
             }
         };
-        Ok(Self { caller, user, is_owner: actor.role == Role::Owner, is_local: actor.names_users() })
+        let (is_owner, is_local) = (actor.role == Role::Owner, actor.names_users());
+        Ok(Self { caller, user, is_owner, is_local, is_aside: false })
     }
 
     /// The same speaker in a conversation with this open sitting. On a server without authentication all callers are

@@ -1,7 +1,8 @@
-//! The people room: tenants, users and their channel identities, keys, share links, the audit trail. Owns their
+//! The people room: tenants, users and their channel identities, those who come through channels, keys, share links, the audit trail. Owns their
 //! shapes and checks; the commands are in [`crate::engine`].
 
 pub mod browser;
+pub mod channel;
 mod store;
 
 use std::fmt;
@@ -12,9 +13,11 @@ use crate::error::{Error, Result};
 use crate::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::session::{Details, Head, Session, SessionSource, SessionType, SourceKind, Status};
+use crate::talk::route::ChannelRules;
 use crate::time::Timestamp;
 
 pub use browser::{BrowserSession, FoundBrowserSession, SignInProof};
+pub use channel::{ChannelChange, ChannelChangeKind, ChannelSender, LinkCode, StrangerRates};
 pub use store::{AuditStore, BrowserSessionStore, KeyStore, ShareStore, TenantRowStore, UserStore};
 
 /// A tenant: the boundary around all data of one customer.
@@ -35,6 +38,10 @@ pub struct User {
     pub suspended: bool,
     /// The user that this one was merged into.
     pub merged_into: Option<UserId>,
+    /// How an owner got to know them; `None`: a stranger, whom the engine made when a channel brought their first message.
+    pub known_by: Option<KnownBy>,
+    /// When a stranger was last told that nobody answers them.
+    pub told_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub identities: Vec<Identity>,
 }
@@ -43,6 +50,33 @@ impl User {
     /// Whether credentials in this user's name open anything: neither a suspended nor a merged user's do.
     pub fn is_active(&self) -> bool {
         !self.suspended && self.merged_into.is_none()
+    }
+}
+
+/// How an owner got to know a person. The engine makes guests of unknown senders: nobody knows those.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownBy {
+    /// An owner made the user.
+    Made,
+    /// An owner gave them a role.
+    Role,
+    /// An owner linked their account on a platform.
+    Linked,
+}
+
+impl KnownBy {
+    pub const ALL: [Self; 3] = [Self::Made, Self::Role, Self::Linked];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Made => "made",
+            Self::Role => "role",
+            Self::Linked => "linked",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known_by| known_by.as_str() == text)
     }
 }
 
@@ -72,6 +106,8 @@ pub struct Key {
     pub user: Option<UserId>,
     pub role: Role,
     pub prefix: Option<String>,
+    /// Who is answered in the channel of a channel's key.
+    pub rules: ChannelRules,
     /// Whether the key may lend itself to another user of the tenant.
     pub act_as: bool,
     pub created_at: Timestamp,

@@ -4,7 +4,7 @@ use crate::access::ActingUser;
 use crate::event::{EventPage, EventQuery};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
 use crate::people::{
-    Audit, BrowserSession, FoundBrowserSession, FoundKey, Identity, Key, LinkReach, SecretHash, Share,
+    Audit, BrowserSession, FoundBrowserSession, FoundKey, Identity, Key, LinkCode, LinkReach, SecretHash, Share,
     ShareCursor, ShareListQuery, SharedSession, Tenant, User,
 };
 use crate::quota::UseByHolder;
@@ -86,6 +86,8 @@ pub trait UserStore {
         tenant: &'a TenantId,
         identity: &'a Identity,
     ) -> StoreFuture<'a, Option<User>>;
+    /// The code of this hash by which an account can be linked.
+    fn link_code<'a>(&'a self, tenant: &'a TenantId, hash: &'a str) -> StoreFuture<'a, Option<LinkCode>>;
     /// Users in the order of their ids, after `after`.
     fn users<'a>(
         &'a self,

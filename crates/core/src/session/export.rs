@@ -118,7 +118,7 @@ impl ExportWriter {
             (EventRole::User, Some(author)) => author,
             (role, _) => role.as_str(),
         };
-        let text = event.text();
+        let text = event.shown_text();
         let at = to_the_second(event.at);
         let said = text.as_deref().filter(|_| event.kind.is_message());
         let _ = match (self.format, said) {
@@ -170,7 +170,7 @@ fn event_json(event: &Event) -> String {
         "sequence": event.sequence,
         "type": event.kind.as_str(),
         "role": event.kind.role().as_str(),
-        "content": event.content,
+        "content": event.shown_content(),
         "metadata": event.metadata,
         "subthread_id": event.subthread_id,
         "external_event_id": event.external_event_id,

@@ -12,7 +12,7 @@ use crate::definitions::{self, DefinitionKind};
 use crate::document::SharedDocument;
 use crate::error::{Conflict, Error};
 use crate::ids::{CredentialId, SessionId, UserId};
-use crate::people::Identity;
+use crate::people::{Identity, User};
 use crate::response::ResponseRow;
 
 /// A row, by what it is found by.
@@ -35,6 +35,8 @@ pub enum RowKey<'r> {
     Share(&'r str),
     User(&'r UserId),
     Identity(&'r Identity),
+    /// By its hash.
+    LinkCode(&'r str),
     Feedback(&'r str),
     FeedbackSession(&'r str),
     Lesson(&'r str),
@@ -160,7 +162,13 @@ impl Record {
             Self::AddUser(user) => std::iter::once((RowKey::User(&user.id), Expect::Absent))
                 .chain(user.identities.iter().map(|identity| (RowKey::Identity(identity), Expect::Absent)))
                 .collect(),
-            Self::UpdateUser { id, .. } => smallvec![(RowKey::User(id), Expect::Present)],
+            Self::AddGuest(user) => std::iter::once((RowKey::User(&user.id), Expect::Absent))
+                .chain(user.identities.iter().map(|one| (RowKey::Identity(one), Expect::Version(None))))
+                .collect(),
+            Self::UseLinkCode { hash } => smallvec![(RowKey::LinkCode(hash), Expect::Present)],
+            Self::UpdateUser { id, .. } | Self::KnowUser { id, .. } => {
+                smallvec![(RowKey::User(id), Expect::Present)]
+            }
             Self::AddIdentity { user, identity } => smallvec![
                 (RowKey::User(user), Expect::Present),
                 (RowKey::Identity(identity), Expect::AbsentOrOf(user.as_str())),
@@ -187,6 +195,8 @@ impl Record {
             },
             // The last word stands, or what is not there is no error.
             Self::DropDoc { .. }
+            | Self::NoteStrangerTold { .. }
+            | Self::PutLinkCode { .. }
             | Self::TouchBrowserSession { .. }
             | Self::DropBrowserSession { .. }
             | Self::SetResponse { .. }
@@ -236,15 +246,12 @@ impl Record {
             }
             Self::AddKey { key, .. } => smallvec![(RowKey::ApiKey(&key.id), Some(RowState::Present))],
             Self::AddShare { share, .. } => smallvec![(RowKey::Share(&share.id), Some(RowState::Present))],
-            Self::AddUser(user) => {
-                let of = |identity| (RowKey::Identity(identity), Some(RowState::Of(user.id.as_str().into())));
-                std::iter::once((RowKey::User(&user.id), Some(RowState::Present)))
-                    .chain(user.identities.iter().map(of))
-                    .collect()
-            }
+            Self::AddUser(user) => user_left(user),
+            Self::AddGuest(user) => user_left(user),
             Self::AddIdentity { user, identity } => {
                 smallvec![(RowKey::Identity(identity), Some(RowState::Of(user.as_str().into())))]
             }
+            Self::UseLinkCode { hash } => smallvec![(RowKey::LinkCode(hash), None)],
             Self::AddChannelUpdate { channel, update_key } => {
                 smallvec![(RowKey::ChannelUpdate { channel, update_key }, Some(RowState::Present))]
             }
@@ -272,9 +279,20 @@ impl Record {
             | Self::DropBrowserSession { .. }
             | Self::RevokeShare { .. }
             | Self::UpdateUser { .. }
+            | Self::KnowUser { .. }
+            | Self::NoteStrangerTold { .. }
+            | Self::PutLinkCode { .. }
             | Self::MergeUser { .. } => smallvec![],
         }
     }
+}
+
+/// A user who was written, and the user's identities.
+fn user_left(user: &User) -> SmallVec<[(RowKey<'_>, Option<RowState>); 2]> {
+    let of = |identity| (RowKey::Identity(identity), Some(RowState::Of(user.id.as_str().into())));
+    std::iter::once((RowKey::User(&user.id), Some(RowState::Present)))
+        .chain(user.identities.iter().map(of))
+        .collect()
 }
 
 fn standing(row: &ResponseRow) -> RowKey<'_> {
@@ -373,7 +391,6 @@ mod tests {
     use crate::definitions::DefinitionDoc;
     use crate::ids::TenantId;
     use crate::json::Json;
-    use crate::people::User;
     use crate::time::Timestamp;
 
     fn doc(id: &str, slug: &str, expects: Option<u64>) -> Record {
@@ -402,6 +419,8 @@ mod tests {
             role: Role::Member,
             suspended: false,
             merged_into: None,
+            known_by: None,
+            told_at: None,
             created_at: Timestamp::default(),
             identities: vec![identity()],
         })

@@ -11,7 +11,7 @@ use crate::feedback::session::FeedbackSession;
 use crate::ids::{CredentialId, SessionId, UserId};
 use crate::lesson::{self, Lesson};
 use crate::memory::{Memory, Owner};
-use crate::people::{BrowserSession, Identity, Key, SecretHash, Share, User};
+use crate::people::{BrowserSession, Identity, Key, KnownBy, LinkCode, SecretHash, Share, User};
 use crate::response::{ResponseRow, ResponseState};
 use crate::safety::codes::HoldReason;
 use crate::safety::record::CrisisRecord;
@@ -162,6 +162,26 @@ pub enum Record {
         change: ChannelChange,
     },
     AddUser(User),
+    /// A guest of whom a channel tells for the first time; if somebody has the identity meanwhile, it is `Stale`.
+    AddGuest(Box<User>),
+    /// Says how an owner got to know a user.
+    KnowUser {
+        id: UserId,
+        known_by: KnownBy,
+    },
+    /// Notes that a stranger is told now that nobody answers them; one that is not there is no error.
+    NoteStrangerTold {
+        id: UserId,
+    },
+    /// The code of an account takes the place of an earlier one. Those that have expired are removed.
+    PutLinkCode {
+        code: Box<LinkCode>,
+        hash: Box<str>,
+    },
+    /// Removes a code; one that is not there is `NotFound`.
+    UseLinkCode {
+        hash: Box<str>,
+    },
     UpdateUser {
         id: UserId,
         role: Option<Role>,
@@ -249,6 +269,11 @@ impl Record {
             | Self::NoteDelivery { .. }
             | Self::PutChannel { .. }
             | Self::AddUser(_)
+            | Self::AddGuest(_)
+            | Self::KnowUser { .. }
+            | Self::NoteStrangerTold { .. }
+            | Self::PutLinkCode { .. }
+            | Self::UseLinkCode { .. }
             | Self::UpdateUser { .. }
             | Self::AddIdentity { .. }
             | Self::MergeUser { .. } => Home::Tenant,
@@ -293,6 +318,11 @@ impl Record {
             | Self::NoteDelivery { .. }
             | Self::PutChannel { .. }
             | Self::AddUser(_)
+            | Self::AddGuest(_)
+            | Self::KnowUser { .. }
+            | Self::NoteStrangerTold { .. }
+            | Self::PutLinkCode { .. }
+            | Self::UseLinkCode { .. }
             | Self::UpdateUser { .. }
             | Self::AddIdentity { .. }
             | Self::MergeUser { .. } => None,

@@ -1,8 +1,9 @@
 //! The talk room: turns, sittings and the state that a conversation carries.
 //!
 //! Owns the row that a talk session has beside its own ([`Talk`]), the reducers ([`state`]) and the pure decisions:
-//! what a message does ([`turn`]), how a turn waits for a person's approval ([`pause`]), and how a sitting opens and
-//! ends ([`sitting`]), and what a turn is given of a memory ([`turn_memory`]). Refuses to know what is said: models,
+//! what a message in company does ([`route`]), what any message does ([`turn`]), how a turn waits for a person's approval ([`pause`]), and how a sitting opens and
+//! ends ([`sitting`]), what a turn is given of a memory ([`turn_memory`]), how
+//! speakers are told apart ([`speaker_name`]), and what of a reply is not shown ([`silence`]). Refuses to know what is said: models,
 //! recall and safety are above and beside it.
 //!
 //! A turn holds its session by a claim like any worker's, with an epoch and a lease, so a process that dies in the
@@ -11,7 +12,10 @@
 pub mod exercise;
 pub mod pause;
 mod records;
+pub mod route;
+pub mod silence;
 pub mod sitting;
+pub mod speaker_name;
 pub mod state;
 mod store;
 pub mod turn;
@@ -29,6 +33,8 @@ use crate::memory::Owner;
 use crate::memory::candidate::{Buffer, Candidate};
 use crate::memory::owner::TurnSpeaker;
 use crate::time::Timestamp;
+
+use route::ThreadRule;
 
 pub use records::TurnRecords;
 pub use state::StateFields;
@@ -64,6 +70,9 @@ pub struct Talk {
     /// Candidates that looking back found while no sitting was open: the next sitting begins with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found_between: Vec<Candidate>,
+    /// The newest threads of a group whose first message is known, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<TalkThread>,
     /// The last message that looking back has read.
     #[serde(default)]
     pub looked_back_to: u64,
@@ -78,6 +87,14 @@ impl Talk {
             (None, None) => 0,
         }
     }
+}
+
+/// A thread of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TalkThread {
+    pub id: String,
+    /// Its first message was said to the agent.
+    pub is_followed: bool,
 }
 
 /// One stretch of talk, from its first turn to its end.
@@ -259,6 +276,25 @@ impl Talk {
         handed
     }
 
+    /// Decides whether a message in a thread is said to the agent, where the channel follows threads. The first message
+    /// of a thread decides for those after it. Returns whether the row has changed.
+    pub fn is_said_to_agent(
+        &mut self,
+        rule: ThreadRule,
+        thread: Option<&str>,
+        is_directed: &mut bool,
+    ) -> bool {
+        let (ThreadRule::Follow, Some(thread)) = (rule, thread) else { return false };
+        if let Some(known) = self.threads.iter().find(|known| known.id == thread) {
+            *is_directed |= known.is_followed;
+            return false;
+        }
+        let spare = (self.threads.len() + 1).saturating_sub(limits::TALK_THREADS_MAX);
+        self.threads.drain(..spare);
+        self.threads.push(TalkThread { id: thread.to_owned(), is_followed: *is_directed });
+        true
+    }
+
     /// When the open sitting was last active.
     pub fn active_at(&self) -> Option<Timestamp> {
         self.sitting.as_ref().and_then(|sitting| sitting.active_at)
@@ -270,5 +306,36 @@ impl Talk {
             Some(paused) if paused.decided => Some(paused.turn),
             _ => self.queue.first().and_then(|queued| queued.sequence),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_said_to_the_agent_if_its_first_message_was_and_it_is_still_noted() {
+        let mut talk = Talk::default();
+        let mut say = |rule, thread: Option<&str>, mut is_directed| {
+            let noted = talk.is_said_to_agent(rule, thread, &mut is_directed);
+            (noted, is_directed)
+        };
+        let (mention, follow) = (ThreadRule::Mention, ThreadRule::Follow);
+        assert_eq!(say(mention, Some("a"), true), (false, true), "nothing is followed");
+        assert_eq!(say(follow, None, false), (false, false), "there is no thread");
+        assert_eq!(say(follow, Some("a"), true), (true, true));
+        assert_eq!(say(follow, Some("b"), false), (true, false));
+        for _ in 0..2 {
+            assert_eq!(say(follow, Some("a"), false), (false, true));
+            assert_eq!(say(follow, Some("b"), true), (false, true));
+            assert_eq!(say(follow, Some("b"), false), (false, false), "its first message decides");
+        }
+        for n in 2..limits::TALK_THREADS_MAX {
+            assert_eq!(say(follow, Some(&format!("t{n}")), false), (true, false));
+        }
+        assert_eq!(say(follow, Some("a"), false), (false, true), "all of them fit");
+        assert_eq!(say(follow, Some("one more"), false), (true, false));
+        assert_eq!(say(follow, Some("a"), false), (true, false), "the oldest made room, and begins anew");
+        assert_eq!(talk.threads.len(), limits::TALK_THREADS_MAX);
     }
 }

@@ -10,7 +10,7 @@ use super::state::{self, StateFields};
 use super::{Liveness, QueuedMessage, Settings, Sitting, Talk, Tier, TurnRecords, sitting};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
-use crate::ids::CredentialId;
+use crate::ids::{CredentialId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::memory::Owner;
@@ -81,6 +81,18 @@ impl TurnHost {
 pub struct TurnPlan {
     pub step: SessionStep,
     pub talk: Talk,
+}
+
+impl TurnPlan {
+    /// The same step, with which the session becomes this user's.
+    #[must_use]
+    pub(crate) fn held_by(mut self, holder: Option<UserId>) -> Self {
+        if let Some(holder) = holder {
+            self.step.update.add_participant = Some(holder.clone());
+            self.step.update.holder = Some(holder);
+        }
+        self
+    }
 }
 
 /// What a message leads to.
@@ -174,15 +186,41 @@ fn end_first(talk: &Talk, owner: &Owner, now: Timestamp, settings: &Settings) ->
     Some(EndFirst { sitting: open.number, why })
 }
 
-/// An owner who speaks in another user's conversation becomes a participant with that turn. All other speakers are
-/// participants already.
+/// Whoever speaks in a conversation becomes a participant: an owner in another user's, and a person who comes through a
+/// channel. All other speakers are participants already.
 fn join(session: &Session, speaker: &TurnSpeaker, update: &mut Update) {
-    if let Some(user) = speaker.caller.as_ref().filter(|_| speaker.is_owner)
+    if let Some(user) = &speaker.caller
         && session.head.holder.as_ref() != Some(user)
         && !session.participants.contains(user)
     {
         update.add_participant = Some(user.clone());
     }
+}
+
+/// Keeps what arrived without a turn. A turn that died before is closed first, so that it does not seem to be this
+/// message's. `None`: nothing but the log changes.
+/// `changes_talk` says that the row has changed already.
+pub fn keep(
+    session: &Session,
+    talk: &Talk,
+    speaker: &TurnSpeaker,
+    events: Vec<NewEvent>,
+    changes_talk: bool,
+    now: Timestamp,
+) -> Result<Option<TurnPlan>> {
+    check_talk(session)?;
+    let mut plan = match died(session, now) {
+        true => interrupted(session, talk)?,
+        false => TurnPlan { step: SessionStep::of(Update::default()), talk: talk.clone() },
+    };
+    plan.step.update.inactive = session.head.inactive.then_some(false);
+    join(session, speaker, &mut plan.step.update);
+    let changes = changes_talk
+        || !plan.step.events.is_empty()
+        || plan.step.update.inactive.is_some()
+        || plan.step.update.add_participant.is_some();
+    plan.step.events.extend(events);
+    Ok(changes.then_some(plan))
 }
 
 /// Takes a message in.
@@ -386,9 +424,10 @@ fn queued(session: &Session, talk: &Talk, message: IncomingMessage) -> Result<Tu
         return Err(Conflict::SessionBusy.into());
     }
     let mut talk = talk.clone();
-    // The model of a running turn has seen the memory of its speaker: only messages on the same memory steer it.
+    // The model of a running turn has seen the memory of its speaker, and its tools have the speaker's rights: only
+    // messages on the same memory steer it, and in a group none does.
     let owner = memory_owner(session, &message.speaker);
-    let hears = talk.sitting.as_ref().is_none_or(|open| open.owner == owner);
+    let hears = !session.head.is_group && talk.sitting.as_ref().is_none_or(|open| open.owner == owner);
     let waiting = QueuedMessage {
         sequence: None,
         steers: message.on_busy == OnBusy::Steer && hears,

@@ -28,7 +28,10 @@ pub fn event(out: &mut Vec<u8>, event: &Event, view: EventView) {
     out.extend_from_slice(b",\"role\":");
     text(out, event.kind.role().as_str());
     out.extend_from_slice(b",\"content\":");
-    raw(out, event.content.as_ref().map(|json| json.as_str()));
+    match full {
+        true => raw(out, event.content.as_ref().map(|json| json.as_str())),
+        false => raw(out, event.shown_content().as_ref().map(|json| json.as_str())),
+    }
     out.extend_from_slice(b",\"metadata\":");
     raw(out, event.metadata.as_ref().filter(|_| full).map(|json| json.as_str()));
     out.extend_from_slice(b",\"subthread_id\":");

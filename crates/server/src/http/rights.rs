@@ -255,6 +255,8 @@ pub const ROUTES: &[RouteRight] = {
         patch("/api/users/{id}", Any(Verb::Administer)),
         post("/api/users/{id}/identities", Any(Verb::Administer)),
         post("/api/users/{id}/merge", Any(Verb::Administer)),
+        post("/api/link-codes/look", Any(Verb::Administer)),
+        post("/api/link-codes/use", Any(Verb::Administer)),
         get("/api/tenants", Operator),
         post("/api/tenants", Operator),
         patch("/api/tenants/{id}", Operator),

@@ -15,8 +15,8 @@ use utoipa_axum::{PathItemExt as _, paste, routes};
 use super::error::RequestError;
 use super::routes::{
     activity_block, agents, approvals, audit, bundle, chat, crises, criteria, documents, entities, events,
-    feedback, human, keys, lessons, memory, messages, meta, participants, presence, responses, search,
-    sessions, shares, sign_in, streams, tasks, tenants, threads, tools, users, views, voice, work,
+    feedback, human, keys, lessons, link_codes, memory, messages, meta, participants, presence, responses,
+    search, sessions, shares, sign_in, streams, tasks, tenants, threads, tools, users, views, voice, work,
     work_queue,
 };
 use super::{App, middleware, spec, web_app};
@@ -150,6 +150,8 @@ macro_rules! every_route {
             [users::get, users::patch]
             [users::link]
             [users::merge]
+            [link_codes::look]
+            [link_codes::link]
             [audit::list]
             [tenants::list, tenants::create]
             [tenants::patch, tenants::delete]

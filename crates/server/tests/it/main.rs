@@ -21,6 +21,7 @@ mod definitions;
 mod documents;
 mod events;
 mod feedback;
+mod groups;
 mod hints;
 mod human;
 mod idempotency;

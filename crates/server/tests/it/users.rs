@@ -50,7 +50,7 @@ async fn two_users_become_one(store_kind: StoreKind) {
     for id in ["ann", "annie"] {
         owner.post("/api/users", json!({"id": id})).await.expect(201);
     }
-    let identity = json!({"platform": "slack", "external_id": "U1"});
+    let identity = json!({"platform": "slack", "external_id": "T1:U1"});
     owner.post("/api/users/annie/identities", identity.clone()).await.expect(200);
     for (user, thread, town, rule) in
         [("ann", "a", "Graz", "Always answer briefly"), ("annie", "b", "Linz", "Never use any emojis")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sederunt_core::event::Event;
-use sederunt_core::event::payload::text_of;
+use sederunt_core::event::payload::shown_text_of;
 use sederunt_core::json::Json;
 use tokio::sync::{Notify, watch};
 
@@ -317,7 +317,7 @@ async fn messages(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexD
         yield_now_and_then(nth).await;
         match &behind.fresh {
             Some(events) => said.extend(events.iter().filter_map(|event| {
-                let text = event.kind.is_message().then(|| event.text()).flatten()?;
+                let text = event.kind.is_message().then(|| event.shown_text()).flatten()?;
                 let seq = event.sequence.cast_signed();
                 Some((behind.sk, behind.sk, IndexText { seq, at: event.at.as_micros(), text }))
             })),
@@ -381,12 +381,12 @@ async fn read(
     if pieces.0.is_empty() {
         return Ok(());
     }
-    let sql = "SELECT w.sk, w.log, e.seq, e.at, e.content
+    let sql = "SELECT w.sk, w.log, e.seq, e.at, e.content, e.type
          FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS w (sk, log, low, high)
          JOIN events e ON e.tk = $1 AND e.log = w.log AND e.seq BETWEEN w.low AND w.high
          WHERE e.type IN ('user.message', 'agent.message') AND e.content IS NOT NULL";
     for row in tx.query(sql, &[&tk, &pieces.0, &pieces.1, &pieces.2, &pieces.3]).await? {
-        if let Some(text) = text_of(&Json::stored(row.try_get::<_, &str>(4)?)) {
+        if let Some(text) = shown_text_of(row.try_get(5)?, &Json::stored(row.try_get::<_, &str>(4)?)) {
             let message = IndexText { seq: row.try_get(2)?, at: row.try_get(3)?, text };
             said.push((row.try_get(0)?, row.try_get(1)?, message));
         }

@@ -34,7 +34,8 @@ const STEPS: &[(&str, &str)] = &[
     ("documents", include_str!("migrations/V22__documents.sql")),
     ("browser_sessions", include_str!("migrations/V23__browser_sessions.sql")),
     ("copied_activity", include_str!("migrations/V24__copied_activity.sql")),
-    ("channels", include_str!("migrations/V25__channels.sql")),
+    ("channel_people", include_str!("migrations/V25__channel_people.sql")),
+    ("channels", include_str!("migrations/V26__channels.sql")),
 ];
 
 /// The version that this program writes.

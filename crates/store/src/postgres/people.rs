@@ -1,15 +1,18 @@
 //! Reads people: keys, share links, users and their identities, the audit trail.
 
 use sederunt_core::access::{ActingUser, Role, ShareAccess};
+use sederunt_core::error::Error;
 use sederunt_core::event::{EventPage, EventQuery};
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::people::{
-    FoundKey, Identity, Key, LinkReach, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, User,
+    FoundKey, Identity, Key, KnownBy, LinkCode, LinkReach, SecretHash, Share, ShareCursor, ShareListQuery,
+    SharedSession, User,
 };
 use sederunt_core::session::Status;
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{AuditLine, AuditStore, KeyStore, ShareStore, StoreFuture, UserStore};
+use sederunt_core::talk::route::{ChannelRules, ThreadRule, Who};
 use tokio_postgres::Row;
 
 use super::fault::Result;
@@ -17,9 +20,10 @@ use super::rows::Columns;
 use super::tx::{Context, Param, Scope, int, within};
 use super::{PostgresStore, events, read};
 
-const KEY: &str = "k.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, k.revoked_at";
+const KEY: &str =
+    "k.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, k.revoked_at, k.who, k.threads";
 const SHARE: &str = "s.id, s.session_id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, t.suspended, s.view_id, s.user_id";
-const USER: &str = "u.id, u.name, u.role, u.suspended, u.merged_into, u.created_at,
+const USER: &str = "u.id, u.name, u.role, u.suspended, u.merged_into, u.created_at, u.known_by, u.told_at,
      ARRAY(SELECT i.platform FROM identities i WHERE i.tk = u.tk AND i.user_id = u.id
            ORDER BY i.platform, i.external_id),
      ARRAY(SELECT i.external_id FROM identities i WHERE i.tk = u.tk AND i.user_id = u.id
@@ -245,6 +249,22 @@ impl UserStore for PostgresStore {
         })
     }
 
+    fn link_code<'a>(&'a self, tenant: &'a TenantId, hash: &'a str) -> StoreFuture<'a, Option<LinkCode>> {
+        read(async move {
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
+            let sql =
+                "SELECT platform, external_id, name, expires_at FROM link_codes WHERE tk = $1 AND hash = $2";
+            let rows = self.context.read(Scope::Tenant(tk), sql, &[&tk, &hash]).await?;
+            let Some(row) = rows.first() else { return Ok(None) };
+            let mut columns = Columns::of(row);
+            Ok(Some(LinkCode {
+                identity: Identity { platform: columns.take()?, external_id: columns.take()? },
+                name: columns.take()?,
+                expires_at: columns.time()?,
+            }))
+        })
+    }
+
     fn users<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -286,6 +306,10 @@ fn key_of(columns: &mut Columns<'_>, tenant: &TenantId) -> Result<Key> {
         created_at: columns.time()?,
         expires_at: columns.time_if()?,
         revoked_at: columns.time_if()?,
+        rules: ChannelRules {
+            who: columns.take::<Option<&str>>()?.map(Who::parse).transpose()?.unwrap_or_default(),
+            threads: columns.take::<Option<&str>>()?.map(ThreadRule::parse).transpose()?.unwrap_or_default(),
+        },
     })
 }
 
@@ -314,6 +338,13 @@ fn user_of(row: &Row) -> Result<User> {
         suspended: columns.take()?,
         merged_into: columns.user()?,
         created_at: columns.time()?,
+        known_by: columns
+            .take::<Option<&str>>()?
+            .map(|word| {
+                KnownBy::parse(word).ok_or_else(|| Error::internal(format!("a user is known by `{word}`")))
+            })
+            .transpose()?,
+        told_at: columns.time_if()?,
         identities: columns
             .take::<Vec<String>>()?
             .into_iter()

@@ -3,13 +3,13 @@
 
 use sederunt_core::access::Role;
 use sederunt_core::ids::{SessionId, UserId};
-use sederunt_core::people::{Identity, User};
+use sederunt_core::people::{Identity, KnownBy, LinkCode, User};
 use sederunt_core::store::Record;
 use sederunt_core::time::Timestamp;
 
 use super::commit::Abort;
 use super::fault::{Fault, Result};
-use super::tx::Tx;
+use super::tx::{Param, Tx};
 use super::{
     approvals, browser_sessions, channels, crises, definitions, documents, feedback, lessons, memories,
     ratings, responses, talk,
@@ -58,8 +58,9 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
         }
         Record::AddApproval(approval) => approvals::add(tx, tk, approval, now).await? > 0,
         Record::AddKey { key, hash } => {
-            let sql = "INSERT INTO api_keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+            let sql = "INSERT INTO api_keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at,
+                     who, threads)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
             tx.execute(
                 sql,
                 &[
@@ -73,6 +74,8 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
                     &key.created_at.as_micros(),
                     &key.expires_at.map(Timestamp::as_micros),
                     &key.revoked_at.map(Timestamp::as_micros),
+                    &key.rules.who.as_str(),
+                    &key.rules.threads.as_str(),
                 ],
             )
             .await?
@@ -117,6 +120,20 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
             tx.execute(sql, &[&tk, id, &now.as_micros()]).await? > 0
         }
         Record::AddUser(user) => add_user(tx, tk, user).await?,
+        Record::AddGuest(user) => add_user(tx, tk, user).await?,
+        Record::KnowUser { id, known_by } => {
+            let sql = "UPDATE users SET known_by = $3 WHERE tk = $1 AND id = $2";
+            tx.execute(sql, &[&tk, &id.as_str(), &known_by.as_str()]).await? > 0
+        }
+        Record::NoteStrangerTold { id } => {
+            let sql = "UPDATE users SET told_at = $3 WHERE tk = $1 AND id = $2";
+            tx.execute(sql, &[&tk, &id.as_str(), &now.as_micros()]).await?;
+            return Ok(());
+        }
+        Record::PutLinkCode { code, hash } => return Ok(put_link_code(tx, tk, code, hash, now).await?),
+        Record::UseLinkCode { hash } => {
+            tx.execute("DELETE FROM link_codes WHERE tk = $1 AND hash = $2", &[&tk, hash]).await? > 0
+        }
         Record::UpdateUser { id, role, name, suspended } => {
             let sql = "UPDATE users SET role = coalesce($3, role), name = coalesce($4, name),
                  suspended = coalesce($5, suspended) WHERE tk = $1 AND id = $2";
@@ -129,17 +146,33 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
 }
 
 async fn add_user(tx: &Tx, tk: i32, user: &User) -> Result<bool> {
-    let sql = "INSERT INTO users (tk, id, name, role, suspended, merged_into, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let sql = "INSERT INTO users (tk, id, name, role, suspended, merged_into, created_at, known_by, told_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let (known_by, told_at) = (user.known_by.map(KnownBy::as_str), user.told_at.map(Timestamp::as_micros));
     let merged = user.merged_into.as_ref().map(UserId::as_str);
     let (id, role) = (user.id.as_str(), user.role.as_str());
-    tx.execute(sql, &[&tk, &id, &user.name, &role, &user.suspended, &merged, &user.created_at.as_micros()])
-        .await?;
+    let created_at = user.created_at.as_micros();
+    let values: [Param<'_>; 9] =
+        [&tk, &id, &user.name, &role, &user.suspended, &merged, &created_at, &known_by, &told_at];
+    tx.execute(sql, &values).await?;
     for identity in &user.identities {
         if !add_identity(tx, tk, &user.id, identity).await? {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+async fn put_link_code(tx: &Tx, tk: i32, code: &LinkCode, hash: &str, now: Timestamp) -> Result<()> {
+    let expired = "DELETE FROM link_codes WHERE tk = $1 AND expires_at <= $2";
+    tx.execute(expired, &[&tk, &now.as_micros()]).await?;
+    let sql = "INSERT INTO link_codes (tk, platform, external_id, hash, name, expires_at) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (tk, platform, external_id)
+             DO UPDATE SET hash = excluded.hash, name = excluded.name, expires_at = excluded.expires_at";
+    let Identity { platform, external_id } = &code.identity;
+    let expires_at = code.expires_at.as_micros();
+    tx.execute(sql, &[&tk, platform, external_id, &hash, &code.name, &expires_at]).await?;
+    Ok(())
 }
 
 /// Writes an identity, or keeps it if the user has it. Returns `false` if another user has it.

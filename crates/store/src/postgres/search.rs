@@ -1,6 +1,6 @@
 //! Text search: queries on the index that `indexer` fills.
 
-use sederunt_core::event::payload::text_of;
+use sederunt_core::event::payload::shown_text_of;
 use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
 use sederunt_core::limits;
@@ -113,12 +113,12 @@ async fn take_hits(
 ) -> Result<bool> {
     // No `coalesce`: row-level security lets only plain comparisons reach the index of events.
     let sql = "SELECT d.n, d.seq, h.id, s.title, s.description, e.seq, e.content,
-             h.session_type, h.status, h.last_at
+             h.session_type, h.status, h.last_at, e.type
          FROM search_docs d JOIN session_heads h ON h.tk = d.tk AND h.sk = d.sk
          JOIN sessions s ON s.tk = d.tk AND s.sk = d.sk
          LEFT JOIN LATERAL (SELECT r.log FROM session_ranges r WHERE r.tk = d.tk AND r.sk = d.sk
              AND d.seq BETWEEN r.from_seq AND r.to_seq) r ON true
-         LEFT JOIN LATERAL (SELECT e.seq, e.content FROM events e WHERE e.tk = d.tk
+         LEFT JOIN LATERAL (SELECT e.seq, e.content, e.type FROM events e WHERE e.tk = d.tk
              AND e.log = CASE WHEN r.log IS NULL THEN d.sk ELSE r.log END
              AND e.seq BETWEEN d.seq AND d.upto AND e.type IN ('user.message', 'agent.message')) e ON d.seq > 0
          WHERE d.tk = $1 AND d.n = ANY ($2)
@@ -138,7 +138,9 @@ async fn take_hits(
             (0, texts.into_iter().flatten().collect::<Vec<_>>().join(" "))
         } else {
             let (seq, content): (Option<i64>, Option<&str>) = (row.try_get(5)?, row.try_get(6)?);
-            let text = content.and_then(|content| text_of(&Json::stored(content)));
+            let kind: Option<&str> = row.try_get(10)?;
+            let said = kind.zip(content);
+            let text = said.and_then(|(kind, content)| shown_text_of(kind, &Json::stored(content)));
             (seq.unwrap_or(first), text.unwrap_or_default())
         };
         let offered = page.offer((document, seq - first), row.try_get(2)?, (seq, &text), || shown_of(row))?;

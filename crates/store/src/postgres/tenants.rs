@@ -13,11 +13,11 @@ use super::tx::{Context, Scope, Tx, within};
 use super::{PostgresStore, read, sessions};
 
 /// Every table with rows of tenants except `tenants` itself, in the order in which a removal empties them.
-pub(super) const TENANT_TABLES: [&str; 38] = [
-    "browser_sessions", "shares", "api_keys", "identities", "users", "idempotency", "approvals", "responses",
-    "documents", "document_patches", "doc_facets", "docs", "feedback_names", "feedback_sessions",
-    "feedback_events", "lesson_words", "lessons", "memory_words", "memories", "crisis_log",
-    "session_feedback", "talks", "session_heads", "sessions", "participants", "departures",
+pub(super) const TENANT_TABLES: [&str; 39] = [
+    "browser_sessions", "link_codes", "shares", "api_keys", "identities", "users", "idempotency",
+    "approvals", "responses", "documents", "document_patches", "doc_facets", "docs", "feedback_names",
+    "feedback_sessions", "feedback_events", "lesson_words", "lessons", "memory_words", "memories",
+    "crisis_log", "session_feedback", "talks", "session_heads", "sessions", "participants", "departures",
     "session_metadata", "session_ranges", "external_ids", "events", "search_docs", "search_done", "audit",
     "reply_pieces", "channel_deliveries", "channel_conversations", "channel_updates", "channels",
 ];

@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OptionalExtension, params};
 use sederunt_core::clock::{Clock, SystemClock};
-use sederunt_core::event::payload::text_of;
+use sederunt_core::event::payload::shown_text_of;
 use sederunt_core::json::Json;
 use sederunt_core::{Error, Result, Timestamp};
 use tokio::sync::oneshot;
@@ -328,10 +328,10 @@ fn index_session(
                 break 'pieces;
             }
             read_to = sequence_of(event.get(0)?).cast_signed();
-            let is_message = matches!(event.get_ref(1)?.as_str()?, "user.message" | "agent.message");
-            if is_message
+            let kind = event.get_ref(1)?.as_str()?;
+            if matches!(kind, "user.message" | "agent.message")
                 && let Some(content) = event.get_ref(3)?.as_str_or_null()?
-                && let Some(text) = text_of(&Json::stored(content))
+                && let Some(text) = shown_text_of(kind, &Json::stored(content))
             {
                 documents.push((tk, sk), IndexText { seq: read_to, at: event.get(2)?, text });
             }

@@ -31,7 +31,8 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V22__documents.sql"),
     include_str!("migrations/V23__browser_sessions.sql"),
     include_str!("migrations/V24__copied_activity.sql"),
-    include_str!("migrations/V25__channels.sql"),
+    include_str!("migrations/V25__channel_people.sql"),
+    include_str!("migrations/V26__channels.sql"),
 ];
 pub(super) const SEARCH: &[&str] =
     &[include_str!("migrations/search/V1__words.sql"), include_str!("migrations/search/V2__bursts.sql")];

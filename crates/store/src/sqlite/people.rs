@@ -7,12 +7,14 @@ use sederunt_core::clock::Clock as _;
 use sederunt_core::event::{Event, EventPage, EventQuery};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
 use sederunt_core::people::{
-    FoundKey, Identity, Key, LinkReach, SecretHash, Share, ShareCursor, ShareListQuery, SharedSession, User,
+    FoundKey, Identity, Key, KnownBy, LinkCode, LinkReach, SecretHash, Share, ShareCursor, ShareListQuery,
+    SharedSession, User,
 };
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{
     AuditLine, AuditStore, EventStore as _, KeyStore, ShareStore, StoreFuture, UserStore,
 };
+use sederunt_core::talk::route::{ChannelRules, ThreadRule, Who};
 use sederunt_core::{Error, Timestamp};
 
 use super::fault::unknown_word;
@@ -20,7 +22,7 @@ use super::heads::text;
 use super::{SqliteStore, sessions};
 
 const KEYS: &str = "SELECT k.id, t.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, \
-     k.revoked_at, t.suspended, coalesce(u.suspended OR u.merged_into IS NOT NULL, 0), u.role FROM keys k JOIN tenants t ON t.tk = k.tk \
+     k.revoked_at, t.suspended, coalesce(u.suspended OR u.merged_into IS NOT NULL, 0), u.role, k.who, k.threads FROM keys k JOIN tenants t ON t.tk = k.tk \
      LEFT JOIN users u ON u.tk = k.tk AND u.id = k.user_id";
 
 impl ShareStore for SqliteStore {
@@ -178,6 +180,24 @@ impl UserStore for SqliteStore {
         .boxed()
     }
 
+    fn link_code<'a>(&'a self, tenant: &'a TenantId, hash: &'a str) -> StoreFuture<'a, Option<LinkCode>> {
+        self.read_inline(move |db| {
+            db.prepare_cached(
+                "SELECT c.platform, c.external_id, c.name, c.expires_at FROM link_codes c \
+                 JOIN tenants t ON t.tk = c.tk WHERE t.id = ?1 AND c.hash = ?2",
+            )?
+            .query_row([tenant.as_str(), hash], |row| {
+                Ok(LinkCode {
+                    identity: Identity { platform: row.get(0)?, external_id: row.get(1)? },
+                    name: row.get(2)?,
+                    expires_at: Timestamp::from_micros(row.get(3)?),
+                })
+            })
+            .optional()
+        })
+        .boxed()
+    }
+
     fn users<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -208,6 +228,7 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
         user: text(row, 2)?.map(UserId::stored),
         role: role(row, 3)?,
         prefix: row.get(4)?,
+        rules: rules(row)?,
         act_as: row.get(5)?,
         created_at: Timestamp::from_micros(row.get(6)?),
         expires_at: instant(row, 7)?,
@@ -289,7 +310,7 @@ fn read_share(row: &Row<'_>) -> rusqlite::Result<Share> {
     })
 }
 
-const USERS: &str = "SELECT u.id, u.name, u.role, u.suspended, u.merged_into, u.created_at, u.tk \
+const USERS: &str = "SELECT u.id, u.name, u.role, u.suspended, u.merged_into, u.created_at, u.tk, u.known_by, u.told_at \
      FROM users u JOIN tenants t ON t.tk = u.tk";
 
 fn users(
@@ -313,10 +334,32 @@ fn read_user(row: &Row<'_>) -> rusqlite::Result<(User, i64)> {
         role: role(row, 2)?,
         suspended: row.get(3)?,
         merged_into: text(row, 4)?.map(UserId::stored),
+        known_by: known_by(row)?,
+        told_at: instant(row, 8)?,
         created_at: Timestamp::from_micros(row.get(5)?),
         identities: Vec::new(),
     };
     Ok((user, row.get(6)?))
+}
+
+fn known_by(row: &Row<'_>) -> rusqlite::Result<Option<KnownBy>> {
+    let word = text(row, 7)?;
+    word.map(|word| KnownBy::parse(word).ok_or_else(|| unknown_word(word))).transpose()
+}
+
+/// The rules of a key; one without any has the ordinary ones.
+fn rules(row: &Row<'_>) -> rusqlite::Result<ChannelRules> {
+    let (who, threads) = (text(row, 12)?, text(row, 13)?);
+    Ok(ChannelRules {
+        who: who
+            .map(|word| Who::parse(word).map_err(|_| unknown_word(word)))
+            .transpose()?
+            .unwrap_or_default(),
+        threads: threads
+            .map(|word| ThreadRule::parse(word).map_err(|_| unknown_word(word)))
+            .transpose()?
+            .unwrap_or_default(),
+    })
 }
 
 fn with_identities(db: &Connection, (mut user, tk): (User, i64)) -> rusqlite::Result<User> {

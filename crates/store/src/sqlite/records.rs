@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::{SessionId, UserId};
-use sederunt_core::people::{Audit, Identity};
+use sederunt_core::people::{Audit, Identity, KnownBy, LinkCode, User};
 use sederunt_core::store::{Change, PartResult, Record, Refusal, RowKey, RowState};
 
 use super::fault::WorkError;
@@ -65,6 +65,7 @@ fn find(
             "SELECT user_id FROM identities WHERE tk = ?1 AND platform = ?2 AND external_id = ?3",
             params![tk, identity.platform, identity.external_id],
         ),
+        RowKey::LinkCode(hash) => present("SELECT 1 FROM link_codes WHERE tk = ?1 AND hash = ?2", hash),
         RowKey::Feedback(id) => present("SELECT 1 FROM feedback_events WHERE tk = ?1 AND id = ?2", id),
         RowKey::FeedbackSession(id) => {
             version("SELECT version FROM feedback_sessions WHERE tk = ?1 AND id = ?2", params![tk, id])
@@ -116,8 +117,8 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         }
         Record::AddKey { key, hash } => db
             .prepare_cached(
-                "INSERT INTO keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                "INSERT INTO keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at, who, threads) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             )?
             .execute(params![
                 tk,
@@ -130,6 +131,8 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
                 key.created_at.as_micros(),
                 key.expires_at.map(Timestamp::as_micros),
                 key.revoked_at.map(Timestamp::as_micros),
+                key.rules.who.as_str(),
+                key.rules.threads.as_str(),
             ])
             .map(drop),
         Record::RevokeKey { id } => db
@@ -162,22 +165,21 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
             .prepare_cached("UPDATE shares SET revoked_at = coalesce(revoked_at, ?3) WHERE tk = ?1 AND id = ?2")?
             .execute(params![tk, id, now.as_micros()])
             .map(drop),
-        Record::AddUser(user) => {
-            db.prepare_cached(
-                "INSERT INTO users (tk, id, name, role, suspended, merged_into, created_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            )?
-            .execute(params![
-                tk,
-                user.id.as_str(),
-                user.name,
-                user.role.as_str(),
-                user.suspended,
-                user.merged_into.as_ref().map(UserId::as_str),
-                user.created_at.as_micros(),
-            ])?;
-            user.identities.iter().try_for_each(|identity| add_identity(db, tk, &user.id, identity))
-        }
+        Record::AddUser(user) => add_user(db, tk, user),
+        Record::AddGuest(user) => add_user(db, tk, user),
+        Record::KnowUser { id, known_by } => db
+            .prepare_cached("UPDATE users SET known_by = ?3 WHERE tk = ?1 AND id = ?2")?
+            .execute(params![tk, id.as_str(), known_by.as_str()])
+            .map(drop),
+        Record::NoteStrangerTold { id } => db
+            .prepare_cached("UPDATE users SET told_at = ?3 WHERE tk = ?1 AND id = ?2")?
+            .execute(params![tk, id.as_str(), now.as_micros()])
+            .map(drop),
+        Record::PutLinkCode { code, hash } => put_link_code(db, tk, code, hash, now),
+        Record::UseLinkCode { hash } => db
+            .prepare_cached("DELETE FROM link_codes WHERE tk = ?1 AND hash = ?2")?
+            .execute(params![tk, hash])
+            .map(drop),
         Record::UpdateUser { id, role, name, suspended } => db
             .prepare_cached(
                 "UPDATE users SET role = coalesce(?3, role), name = coalesce(?4, name), \
@@ -207,6 +209,49 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         | Record::AddCrisis(_)
         | Record::HoldCrisis { .. } => Ok(()),
     }
+}
+
+fn add_user(db: &Connection, tk: i64, user: &User) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO users (tk, id, name, role, suspended, merged_into, created_at, known_by, told_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        tk,
+        user.id.as_str(),
+        user.name,
+        user.role.as_str(),
+        user.suspended,
+        user.merged_into.as_ref().map(UserId::as_str),
+        user.created_at.as_micros(),
+        user.known_by.map(KnownBy::as_str),
+        user.told_at.map(Timestamp::as_micros),
+    ])?;
+    user.identities.iter().try_for_each(|identity| add_identity(db, tk, &user.id, identity))
+}
+
+fn put_link_code(
+    db: &Connection,
+    tk: i64,
+    code: &LinkCode,
+    hash: &str,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM link_codes WHERE tk = ?1 AND expires_at <= ?2")?
+        .execute(params![tk, now.as_micros()])?;
+    db.prepare_cached(
+        "INSERT OR REPLACE INTO link_codes (tk, platform, external_id, hash, name, expires_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![
+        tk,
+        code.identity.platform,
+        code.identity.external_id,
+        hash,
+        code.name,
+        code.expires_at.as_micros(),
+    ])
+    .map(drop)
 }
 
 fn add_identity(db: &Connection, tk: i64, user: &UserId, identity: &Identity) -> rusqlite::Result<()> {

@@ -292,6 +292,8 @@ async fn what_the_writer_remembers_of_a_session_follows_a_merge_of_its_holder() 
         role: Role::Member,
         suspended: false,
         merged_into: None,
+        known_by: None,
+        told_at: None,
         created_at: Timestamp::default(),
         identities: Vec::new(),
     };

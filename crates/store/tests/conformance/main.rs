@@ -41,6 +41,7 @@ mod appends;
 mod approvals;
 mod browser_sessions;
 mod builders;
+mod channel_people;
 mod channels;
 mod claims;
 mod concurrency;

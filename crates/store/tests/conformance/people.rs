@@ -40,6 +40,8 @@ pub fn a_user(name: &str) -> User {
         role: Role::Member,
         suspended: false,
         merged_into: None,
+        known_by: None,
+        told_at: None,
         created_at: Timestamp::default(),
         identities: Vec::new(),
     }
@@ -56,6 +58,7 @@ pub fn a_key(store: &TestStore, name: &str) -> Key {
         user: None,
         role: Role::Worker,
         prefix: None,
+        rules: Default::default(),
         act_as: false,
         created_at: Timestamp::default(),
         expires_at: None,

@@ -74,6 +74,7 @@ impl World {
             view: None,
             link: None,
             surface: SourceKind::Api,
+            rules: sederunt_core::talk::route::ChannelRules::default(),
         })
     }
 

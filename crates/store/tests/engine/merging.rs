@@ -33,7 +33,8 @@ impl World {
     async fn says(&self, actor: &Actor, id: &str, user: Option<&str>) -> RunningTurn {
         self.open(actor, wish(id, SessionType::Mixed)).await;
         let post = Post { user: user.map(str::to_owned), ..Post::text("I live in Graz.").unwrap() };
-        let posted = self.engine.post(actor, &SessionId::stored(id), post, &hold("a"), None).await.unwrap();
+        let actor = std::sync::Arc::new(actor.clone());
+        let posted = self.engine.post(&actor, &SessionId::stored(id), post, &hold("a"), None).await.unwrap();
         match posted.fate {
             PostFate::Started(begun) => *begun,
             other => panic!("{other:?}"),

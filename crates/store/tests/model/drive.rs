@@ -264,5 +264,6 @@ fn actor(tenant: &TenantId, who: Who) -> Actor {
         view: None,
         link: None,
         surface: SourceKind::Api,
+        rules: sederunt_core::talk::route::ChannelRules::default(),
     }
 }

@@ -21,6 +21,7 @@ use sederunt_core::json::Json;
 
 use super::{Delta, DeltaSink, Error, Message, Model, ModelReply, Request, StopReason, ToolCall, Usage};
 use crate::context::{estimate, untrusted};
+use crate::talk::company::without_speaker;
 
 /// Characters of a tool's result that are repeated.
 const REPORT_CHARS_MAX: usize = 300;
@@ -62,10 +63,11 @@ fn answer(request: &Request) -> (String, Vec<ToolCall>) {
         }
         Some(Message::User { text }) => {
             let said = untrusted::without_blocks(text);
-            if let Some(call) = wish(&said, request) {
+            let said = without_speaker(&said);
+            if let Some(call) = wish(said, request) {
                 return (format!("I will use {}.", call.name), vec![call]);
             }
-            talk::reply(&said, spoken)
+            talk::reply(said, spoken)
         }
         Some(Message::Assistant { .. }) | None => talk::reply("", spoken),
     };

@@ -19,8 +19,8 @@ use sederunt_core::memory::MemoryKind;
 use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::SourceKind;
 use sederunt_core::store::Store;
+use sederunt_core::talk::Liveness;
 use sederunt_core::talk::turn::OnBusy;
-use sederunt_core::talk::{Liveness, Tier};
 use sederunt_core::{Error, SessionId};
 
 use super::gate::{Gate, Gated};
@@ -123,12 +123,7 @@ impl World {
 }
 
 pub fn post(text: &str, on_busy: OnBusy, user: Option<&str>) -> Post {
-    Post {
-        content: Json::of(&serde_json::json!([{"type": "text", "text": text}])).unwrap(),
-        on_busy,
-        tier: Tier::Fast,
-        user: user.map(str::to_owned),
-    }
+    Post { on_busy, user: user.map(str::to_owned), ..Post::text(text).unwrap() }
 }
 
 pub fn wish(discard: bool) -> EndWish {

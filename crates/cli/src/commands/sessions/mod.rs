@@ -3,7 +3,10 @@
 mod export;
 mod tail;
 
+use std::borrow::Cow;
+
 use sederunt::Json;
+use sederunt_core::talk::silence;
 use serde_json::{Value, json};
 
 use super::{CommandContext, json_of, object};
@@ -176,10 +179,19 @@ fn claim(session: &Value) -> String {
     )
 }
 
+/// The texts of an event as people are shown them: what an agent says, without the markers of silence.
+pub(crate) fn shown_texts(event: &Value) -> Vec<Cow<'_, str>> {
+    let parts = event["content"].as_array().into_iter().flatten();
+    let texts = parts.filter_map(|part| part["text"].as_str());
+    match event["type"] == "agent.message" {
+        true => texts.map(silence::shown_text).filter(|text| !text.is_empty()).collect(),
+        false => texts.map(Cow::Borrowed).collect(),
+    }
+}
+
 /// An event as one line for people.
 fn line_of(event: &Value) -> String {
-    let text: Vec<&str> =
-        event["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()).collect();
+    let text = shown_texts(event);
     let said = if !text.is_empty() {
         text.join(" ")
     } else if event["metadata"].is_object() {

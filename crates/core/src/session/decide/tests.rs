@@ -28,6 +28,7 @@ fn actor(role: Role, user: Option<&str>) -> Actor {
         view: None,
         link: None,
         surface: SourceKind::Api,
+        rules: crate::talk::route::ChannelRules::default(),
     }
 }
 

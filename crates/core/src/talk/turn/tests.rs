@@ -98,7 +98,7 @@ fn a_sitting_stays_open_and_keeps_its_owner() {
 
 fn speaks(name: &str, is_owner: bool) -> TurnSpeaker {
     let user = Some(UserId::stored(name));
-    TurnSpeaker { caller: user.clone(), user, is_owner, is_local: false }
+    TurnSpeaker { caller: user.clone(), user, is_owner, ..TurnSpeaker::default() }
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub async fn turn(
 ///
 /// Appends the message, runs a turn and appends the reply. The first message opens the conversation. While another
 /// turn runs, this one waits for it. A repeat under the same `Idempotency-Key` waits for the turn of the first
-/// request.
+/// request. In a group a message that nobody answers has the `response_type` `kept` and an empty text.
 #[utoipa::path(
     post, path = "/api/chat", operation_id = "chat", tag = "talk", request_body = ChatRequest,
     responses((status = 200, description = "The reply", body = ChatResponse))
@@ -66,10 +66,10 @@ async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(Sess
     let mode = request.memory_mode.map(Into::into);
     let id = app.conversations()?.open(&caller.actor, &request.thread_id, mode).await?;
     let post = Post {
-        content,
-        on_busy: sederunt_core::talk::turn::OnBusy::default(),
         tier: request.response_model_tier.map(Into::into).unwrap_or_default(),
         user: request.user_id.clone(),
+        is_directed: request.mentioned.unwrap_or(false),
+        ..Post::of(content)
     };
     Ok((id, post))
 }

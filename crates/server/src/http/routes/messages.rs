@@ -20,14 +20,16 @@ use crate::http::query::Params;
 
 /// Post a message
 ///
-/// Appends a message to a conversation and starts a turn. If a turn is running, `on_busy` says what happens. With
-/// `append_only` no turn starts.
+/// Appends a message to a conversation. Between one person and the agent every message starts a turn. In a group
+/// (`source.type` is `group`) an owner's does, and another person's if it is said to the agent (`mentioned`); any other is
+/// only kept: `triggered` is false. Through a channel's key the rights are those of the `sender`, of whom the key's `who`
+/// decides whether they may start turns at all. If a turn is running, `on_busy` says what happens. With `append_only` no turn starts.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/messages", operation_id = "post_message", tag = "talk",
     params(("id" = String, Path, description = "The session"), WaitQuery), request_body = MessageRequest,
     responses(
         (status = 202, description = "Appended; the reply comes through the log", body = MessageDone),
-        (status = 200, description = "Appended; with `wait`, the reply is in the answer", body = MessageDone)
+        (status = 200, description = "Appended, and nobody answers it; or, with `wait`, the reply is in the answer", body = MessageDone)
     )
 )]
 pub async fn post(
@@ -42,20 +44,29 @@ pub async fn post(
         message_id: format!("{id}#{sequence}"),
         sequence: Count(sequence),
         triggered,
+        told: None,
         reply: None,
     };
-    if input.body.append_only.unwrap_or(false) {
+    let only_keeps = input.body.append_only.unwrap_or(false);
+    if only_keeps && input.body.sender.is_none() && input.body.change.is_none() {
         let appended = app.engine.append_message(&caller.actor, &id, content, input.key).await?;
         return Ok((StatusCode::OK, Json(done(appended.last_sequence, false))));
     }
     let wish = Post {
-        content,
         on_busy: input.body.on_busy.map(Into::into).unwrap_or_default(),
-        tier: sederunt_core::talk::Tier::default(),
-        user: None,
+        is_directed: input.body.mentioned.unwrap_or(false),
+        thread: input.body.subthread_id,
+        sender: input.body.sender.map(Into::into),
+        change: input.body.change.map(Into::into),
+        only_keeps,
+        ..Post::of(content)
     };
     let taken = app.conversations()?.post(&caller.actor, &id, wish, input.key).await?;
-    let mut answer = done(taken.message.sequence, true);
+    let mut answer = done(taken.message.sequence, !taken.is_kept);
+    answer.told.clone_from(&taken.told);
+    if taken.is_kept {
+        return Ok((StatusCode::OK, Json(answer)));
+    }
     if !input.asked.wait {
         return Ok((StatusCode::ACCEPTED, Json(answer)));
     }

@@ -16,6 +16,7 @@ pub mod feedback;
 pub mod human;
 pub mod keys;
 pub mod lessons;
+pub mod link_codes;
 pub mod memory;
 pub mod messages;
 pub mod meta;

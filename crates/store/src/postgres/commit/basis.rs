@@ -20,7 +20,7 @@ enum RowReading {
 
 /// How rows are found, one entry for each kind: by a name in two parts, with a version and a word. `{a}` and `{b}`
 /// are the first and second parts of the requested names. Rows are locked in the order of the entries.
-const FINDS: [(RowReading, &str); 18] = [
+const FINDS: [(RowReading, &str); 19] = [
     (
         RowReading::Presence,
         "SELECT s.id, '', 0::bigint, '' FROM sessions s JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
@@ -108,6 +108,11 @@ const FINDS: [(RowReading, &str); 18] = [
         RowReading::Version,
         "SELECT name, '', epoch, '' FROM channels WHERE tk = $1 AND name = ANY ({a}) ORDER BY name FOR NO KEY UPDATE",
     ),
+    (
+        RowReading::Presence,
+        "SELECT hash, '', 0::bigint, '' FROM link_codes WHERE tk = $1 AND hash = ANY ({a})
+         ORDER BY hash FOR NO KEY UPDATE",
+    ),
 ];
 
 /// The index of a key in [`FINDS`], and its name in two parts.
@@ -127,6 +132,7 @@ fn find_of<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
         RowKey::Crisis(id) => (11, id, ""),
         RowKey::StandingResponse { view_id, respondent_name } => (12, view_id, respondent_name),
         RowKey::BrowserSession(id) => (13, id, ""),
+        RowKey::LinkCode(hash) => (18, hash, ""),
         RowKey::SharedDocument(session, name) => (14, session.as_str(), name),
         RowKey::ChannelUpdate { channel, update_key } => (15, channel, update_key),
         RowKey::Conversation { channel, place } => (16, channel, place),

@@ -54,6 +54,7 @@ fn a_key(of: &str, n: usize) -> Record {
         user: None,
         role: Role::Owner,
         prefix: None,
+        rules: Default::default(),
         act_as: false,
         created_at: Timestamp::from_micros(1),
         expires_at: None,

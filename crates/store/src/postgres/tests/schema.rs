@@ -94,8 +94,9 @@ async fn first_version_brought_forward(url: String) {
     let back = format!(
         "{WITHOUT_LINKS} DROP SCHEMA {apart} CASCADE; DROP POLICY app ON shares; CREATE POLICY app ON shares USING (true); \
          DROP TABLE docs, doc_facets, approvals, talks, installation, feedback_events, feedback_names, \
-             feedback_sessions, lessons, lesson_words, reply_pieces, departures, responses, browser_sessions, documents, document_patches, \
+             feedback_sessions, lessons, lesson_words, reply_pieces, departures, responses, browser_sessions, link_codes, documents, document_patches, \
              channels, channel_updates, channel_conversations, channel_deliveries; \
+         ALTER TABLE users DROP COLUMN known_by, DROP COLUMN told_at; ALTER TABLE api_keys DROP COLUMN who, DROP COLUMN threads; \
          ALTER TABLE sessions DROP COLUMN id; ALTER TABLE session_heads ADD UNIQUE (tk, id); \
          ALTER TABLE sessions DROP COLUMN run; ALTER TABLE shares DROP COLUMN view_id, DROP COLUMN user_id; DROP INDEX shares_time; \
          ALTER TABLE search_docs DROP COLUMN upto; ALTER TABLE session_heads DROP COLUMN bytes; \

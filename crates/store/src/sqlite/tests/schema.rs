@@ -60,7 +60,7 @@ fn take_back(directory: &TempDir) {
             UNIQUE (tk, id)); \
          CREATE INDEX shares_by_session ON shares (sk); \
          INSERT INTO shares SELECT 7, tk, 'link', sk, x'01', 'read', 'ann', 1, 2, NULL FROM session_heads WHERE id = 's'; \
-         DROP TABLE departures; DROP TABLE responses; DROP TABLE browser_sessions; DROP TABLE documents; DROP TABLE document_patches; \
+         DROP TABLE departures; DROP TABLE responses; DROP TABLE browser_sessions; DROP TABLE link_codes; DROP TABLE documents; DROP TABLE document_patches; \
          DROP TABLE channels; DROP TABLE channel_updates; DROP TABLE channel_conversations; DROP TABLE channel_deliveries; \
          DROP INDEX idempotency_by_scope; ALTER TABLE idempotency DROP COLUMN filed; \
          CREATE INDEX idempotency_by_scope ON idempotency (scope_head); DROP INDEX running; \
@@ -69,6 +69,8 @@ fn take_back(directory: &TempDir) {
          DROP INDEX sessions_by_work; DROP INDEX sessions_in_work; ALTER TABLE sessions DROP COLUMN in_work; \
          CREATE INDEX sessions_by_work ON sessions (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL; \
          DROP INDEX one_running_bridge; DROP INDEX bridges_of_holder; \
+         ALTER TABLE users DROP COLUMN known_by; ALTER TABLE users DROP COLUMN told_at; \
+         ALTER TABLE keys DROP COLUMN who; ALTER TABLE keys DROP COLUMN threads; \
          ALTER TABLE session_tails DROP COLUMN bytes; PRAGMA user_version = 1",
     )
     .unwrap();

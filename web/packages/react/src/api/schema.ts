@@ -336,7 +336,7 @@ export interface paths {
          * Send a message and wait for the reply
          * @description Appends the message, runs a turn and appends the reply. The first message opens the conversation. While another
          *     turn runs, this one waits for it. A repeat under the same `Idempotency-Key` waits for the turn of the first
-         *     request.
+         *     request. In a group a message that nobody answers has the `response_type` `kept` and an empty text.
          */
         post: operations["chat"];
         delete?: never;
@@ -828,6 +828,46 @@ export interface paths {
          *     does not bring it back.
          */
         patch: operations["patch_lesson"];
+        trace?: never;
+    };
+    "/api/link-codes/look": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Look at the account that a code is for
+         * @description A person who sends `/link` in a direct chat of a channel is shown a code. It works for ten minutes, and once.
+         */
+        post: operations["look_at_link_code"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/link-codes/use": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Link an account by its code
+         * @description The code is used up. The account is known from now on, or becomes another user's.
+         */
+        post: operations["use_link_code"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/me": {
@@ -1573,8 +1613,10 @@ export interface paths {
         put?: never;
         /**
          * Post a message
-         * @description Appends a message to a conversation and starts a turn. If a turn is running, `on_busy` says what happens. With
-         *     `append_only` no turn starts.
+         * @description Appends a message to a conversation. Between one person and the agent every message starts a turn. In a group
+         *     (`source.type` is `group`) an owner's does, and another person's if it is said to the agent (`mentioned`); any other is
+         *     only kept: `triggered` is false. Through a channel's key the rights are those of the `sender`, of whom the key's `who`
+         *     decides whether they may start turns at all. If a turn is running, `on_busy` says what happens. With `append_only` no turn starts.
          */
         post: operations["post_message"];
         delete?: never;
@@ -3310,6 +3352,26 @@ export interface components {
             what_worked?: string | null;
         };
         /**
+         * @description Something that happened to a conversation: the log gets an `external.event` with this `kind` and `of`.
+         * @example {
+         *       "kind": "edit",
+         *       "of": 3
+         *     }
+         */
+        Change: {
+            kind: components["schemas"]["ChangeKind"];
+            /**
+             * Format: int64
+             * @description The sequence of the message that it is about; left out for a join.
+             */
+            of?: number | null;
+        };
+        /**
+         * @description What happened to a conversation.
+         * @enum {string}
+         */
+        ChangeKind: "edit" | "deletion" | "join" | "pin";
+        /**
          * @description A message in a conversation.
          * @example {
          *       "message": "Hello",
@@ -3318,6 +3380,8 @@ export interface components {
          */
         ChatRequest: {
             memory_mode?: components["schemas"]["MemoryMode"] | null;
+            /** @description In a group: the message is said to the agent. */
+            mentioned?: boolean | null;
             message: string;
             response_model_tier?: components["schemas"]["Tier"] | null;
             /** @description The conversation; it is opened with its first message. */
@@ -3335,7 +3399,7 @@ export interface components {
             response_text: string;
             /**
              * @description `talk`, `memory`, `exercise`, `closing` or `crisis`; `confirmation` if a person has to approve a tool call
-             *     first: the reply then comes through the log.
+             *     first: the reply then comes through the log; `kept` if nobody answers a message in a group.
              */
             response_type: string;
             sequence?: components["schemas"]["Count"] | null;
@@ -3432,6 +3496,15 @@ export interface components {
         /** @description The claimed sessions; empty if there was no work. */
         Claims: {
             claims: components["schemas"]["Claimed"][];
+        };
+        /** @description The account that a code is for. */
+        CodeAccount: {
+            /** Format: date-time */
+            expires_at: string;
+            external_id: string;
+            /** @description The name that the platform shows for it. It is other people's text. */
+            name?: string | null;
+            platform: string;
         };
         /** @description Failures of one kind. */
         CodeCount: {
@@ -4127,6 +4200,7 @@ export interface components {
         };
         /** @description A person's identity on a platform. */
         Identity: {
+            /** @description The account on that platform; on Slack `team:user`. */
             external_id: string;
             /** @description `telegram`, `slack` or `discord`. */
             platform: string;
@@ -4172,13 +4246,20 @@ export interface components {
             revoked_at: string | null;
             role: components["schemas"]["Role"];
             tenant: string;
+            threads: components["schemas"]["ThreadRule"] | null;
             user: string | null;
+            who: components["schemas"]["Who"] | null;
         };
         KeyList: {
             items: components["schemas"]["Key"][];
             /** @description Always null: all keys are on one page. */
             next_cursor: string | null;
         };
+        /**
+         * @description How an owner got to know a person.
+         * @enum {string}
+         */
+        KnownBy: "made" | "role" | "linked";
         /**
          * @description Whether the sitting helped.
          * @enum {string}
@@ -4305,6 +4386,15 @@ export interface components {
             /** @description The one view that it opens; null if it opens the session. */
             view_id?: string | null;
         };
+        /**
+         * @description A code that a channel showed to a person who asked for one.
+         * @example {
+         *       "code": "ABCD2345"
+         *     }
+         */
+        LookAtCode: {
+            code: string;
+        };
         /** @description A page for people. */
         Markdown: {
             markdown: string;
@@ -4353,6 +4443,11 @@ export interface components {
             reply?: components["schemas"]["ChatResponse"] | null;
             sequence: components["schemas"]["Count"];
             session_id: string;
+            /**
+             * @description What to tell the person at once: a code to link their account with, or that nobody answers them. The log does
+             *     not hold it.
+             */
+            told?: string | null;
             /** @description A turn answers it. */
             triggered: boolean;
         };
@@ -4365,11 +4460,18 @@ export interface components {
         MessageRequest: {
             /** @description Append it without starting a turn. */
             append_only?: boolean | null;
+            change?: components["schemas"]["Change"] | null;
             /** @description Parts: text, file or data. */
             content?: components["schemas"]["Json"];
-            /** @description The message is addressed to the agent. In a conversation with one person it always is. */
+            /**
+             * @description The message is said to the agent: it mentions the agent, answers it, or is a command. In a conversation with one
+             *     person every message is; in a group one is not unless this says so.
+             */
             mentioned?: boolean | null;
             on_busy?: components["schemas"]["OnBusy"] | null;
+            sender?: components["schemas"]["Sender"] | null;
+            /** @description The thread of the conversation that it belongs to. */
+            subthread_id?: string | null;
             /** @description The message as text. Give either `text` or `content`. */
             text?: string | null;
         };
@@ -4480,8 +4582,10 @@ export interface components {
              */
             prefix?: string | null;
             role: components["schemas"]["Role"];
+            threads?: components["schemas"]["ThreadRule"] | null;
             /** @description The user of the key. Required for members and guests. */
             user?: string | null;
+            who?: components["schemas"]["Who"] | null;
         };
         /**
          * @description Work that can be started any number of times.
@@ -5389,6 +5493,24 @@ export interface components {
              */
             version?: number | null;
         };
+        /**
+         * @description Who says a message, as a channel tells it. Somebody unknown becomes a guest with this account.
+         * @example {
+         *       "platform": "telegram",
+         *       "external_id": "42",
+         *       "name": "Ada"
+         *     }
+         */
+        Sender: {
+            /** @description The account on that platform; on Slack `team:user`. */
+            external_id: string;
+            /** @description It is a bot: what it says starts no turn. */
+            is_bot?: boolean;
+            /** @description The name that the platform shows for it. It is other people's text. */
+            name?: string | null;
+            /** @description The platform of the channel: the first part of its key's prefix. */
+            platform: string;
+        };
         /** @description A durable thread of talk or work. */
         Session: {
             agent_slug: string | null;
@@ -5845,6 +5967,12 @@ export interface components {
             /** @description Pass it as `cursor` for the next page; null at the end. */
             next_cursor?: string | null;
         };
+        /**
+         * @description Which messages in a thread of a group are said to the agent: those that mention it, or every person's where the
+         *     first message of the thread was said to it.
+         * @enum {string}
+         */
+        ThreadRule: "mention" | "follow";
         /** @description The inner state of a conversation. */
         ThreadState: {
             sequence: components["schemas"]["Count"];
@@ -6120,12 +6248,25 @@ export interface components {
         };
         /** @enum {string} */
         TurnRole: "user" | "assistant";
+        /**
+         * @description A code, and the user whose the account is.
+         * @example {
+         *       "code": "ABCD2345",
+         *       "user_id": "ada"
+         *     }
+         */
+        UseCode: {
+            code: string;
+            /** @description The account becomes this user's, with everything that its guest has. Left out: the guest is known from now on. */
+            user_id?: string | null;
+        };
         /** @description A person of the tenant. */
         User: {
             /** Format: date-time */
             created_at: string;
             id: string;
             identities: components["schemas"]["Identity"][];
+            known_by: components["schemas"]["KnownBy"] | null;
             merged_into: string | null;
             name: string | null;
             role: components["schemas"]["PersonRole"];
@@ -6297,6 +6438,12 @@ export interface components {
             repeated: boolean;
             sequence: components["schemas"]["Count"];
         };
+        /**
+         * @description Who may start turns in a channel: everyone, people whom an owner made, linked or gave a role, or people whose account
+         *     an owner linked.
+         * @enum {string}
+         */
+        Who: "everyone" | "known" | "linked";
         /** @description What a person works on. */
         WorkingOn: {
             session: components["schemas"]["Session"];
@@ -12564,6 +12711,300 @@ export interface operations {
             };
         };
     };
+    look_at_link_code: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A name for this request, returned and logged */
+                "X-Request-Id"?: string;
+                /** @description A repeat with the same key and body has one effect */
+                "Idempotency-Key"?: string;
+                /** @description The user that a key with `act_as` acts for */
+                "X-Sederunt-User"?: string;
+                /** @description The tenant that the operator acts in */
+                "X-Sederunt-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LookAtCode"];
+            };
+        };
+        responses: {
+            /** @description The account */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeAccount"];
+                };
+            };
+            /** @description The body is not JSON: `bad_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description No valid credential: `unauthenticated` */
+            401: {
+                headers: {
+                    /** @description How to authenticate */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The caller's role does not allow it: `denied` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description It does not exist, or the caller may not see it: `not_found` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The body did not arrive in time: `timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The state of things does not allow it: `invalid_transition`, `sequence_mismatch` (`details.last_sequence`), `fenced`, `session_busy`, `session_running`, `session_closed`, `group_session`, `type_mismatch`, `stale_base`, `already_exists`, `already_decided` (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `retry_limit` (`details.limit`), `several_pending`, `sitting_open`, `nothing_ended`, `view_closed`, `view_full` or `already_answered` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description Larger than allowed: `too_large` (`details.limit`), or beyond a quota of bytes: `quota_exceeded` (`details.quota`, `details.limit`) */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The body is not `application/json`: `invalid` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description A field, parameter or header does not fit: `invalid` (`field`), `idempotency_mismatch`, `output_invalid` (`details.complaints`) or `hard_blocked` (`details.dimension`, `details.option`) */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description Too many requests: `rate_limited`, or beyond a quota of sessions, runs or streams: `quota_exceeded` (`details.quota`, `details.limit`) */
+            429: {
+                headers: {
+                    /** @description Seconds to wait */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description A fault of the server; its log has the cause under the request id: `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The store or a provider cannot answer; whether a write took effect may be unknown; try again, with an `Idempotency-Key`: `unavailable` */
+            503: {
+                headers: {
+                    /** @description Seconds to wait */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+        };
+    };
+    use_link_code: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A name for this request, returned and logged */
+                "X-Request-Id"?: string;
+                /** @description A repeat with the same key and body has one effect */
+                "Idempotency-Key"?: string;
+                /** @description The user that a key with `act_as` acts for */
+                "X-Sederunt-User"?: string;
+                /** @description The tenant that the operator acts in */
+                "X-Sederunt-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UseCode"];
+            };
+        };
+        responses: {
+            /** @description The user who has the account */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            /** @description The body is not JSON: `bad_json` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description No valid credential: `unauthenticated` */
+            401: {
+                headers: {
+                    /** @description How to authenticate */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The caller's role does not allow it: `denied` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description It does not exist, or the caller may not see it: `not_found` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The body did not arrive in time: `timeout` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The state of things does not allow it: `invalid_transition`, `sequence_mismatch` (`details.last_sequence`), `fenced`, `session_busy`, `session_running`, `session_closed`, `group_session`, `type_mismatch`, `stale_base`, `already_exists`, `already_decided` (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `retry_limit` (`details.limit`), `several_pending`, `sitting_open`, `nothing_ended`, `view_closed`, `view_full` or `already_answered` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description Larger than allowed: `too_large` (`details.limit`), or beyond a quota of bytes: `quota_exceeded` (`details.quota`, `details.limit`) */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The body is not `application/json`: `invalid` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description A field, parameter or header does not fit: `invalid` (`field`), `idempotency_mismatch`, `output_invalid` (`details.complaints`) or `hard_blocked` (`details.dimension`, `details.option`) */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description Too many requests: `rate_limited`, or beyond a quota of sessions, runs or streams: `quota_exceeded` (`details.quota`, `details.limit`) */
+            429: {
+                headers: {
+                    /** @description Seconds to wait */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description A fault of the server; its log has the cause under the request id: `internal` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The store or a provider cannot answer; whether a write took effect may be unknown; try again, with an `Idempotency-Key`: `unavailable` */
+            503: {
+                headers: {
+                    /** @description Seconds to wait */
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope"];
+                };
+            };
+        };
+    };
     me: {
         parameters: {
             query?: never;
@@ -18027,7 +18468,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Appended; with `wait`, the reply is in the answer */
+            /** @description Appended, and nobody answers it; or, with `wait`, the reply is in the answer */
             200: {
                 headers: {
                     [name: string]: unknown;
