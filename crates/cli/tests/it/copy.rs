@@ -35,8 +35,8 @@ impl Schema {
 
     /// The address of a database of this server for a login.
     fn url_of(&self, login: &str, database: &str) -> String {
-        let (_, place) = self.url.split_once('@').expect("a URL with a login");
-        let (server, _) = place.split_once('/').expect("a URL with a database");
+        let (_, place) = self.url.split_once('@').unwrap();
+        let (server, _) = place.split_once('/').unwrap();
         format!("postgres://{login}@{server}/{database}")
     }
 

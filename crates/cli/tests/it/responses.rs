@@ -75,7 +75,7 @@ fn responses_are_listed_shown_and_promoted_with_and_without_a_server() {
     };
     check(acme, bolt);
     let second = answered(&world, &[]);
-    assert_eq!(second[..], [draft.clone()], "the open one is found again");
+    assert_eq!(second, std::slice::from_ref(draft), "the open one is found again");
     let server = world.serve(&["--workers", "0"]);
     let again = world.json(&["responses", "promote", bolt, "--assigned-to", "mia"]);
     assert_eq!(again["promotion"]["state"], "pending");
