@@ -16,6 +16,7 @@ CREATE TABLE link_codes (
     expires_at  bigint NOT NULL,
     PRIMARY KEY (tk, platform, external_id)
 );
+ALTER TABLE link_codes SET (autovacuum_vacuum_threshold = 2000, autovacuum_analyze_threshold = 2000);
 CREATE UNIQUE INDEX link_codes_hash ON link_codes (tk, hash);
 
 -- The wall, for one tenant at a time.

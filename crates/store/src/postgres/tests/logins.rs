@@ -196,8 +196,10 @@ async fn a_store_whose_roles_were_shared_is_given_its_own() {
             .replace("{schema}", &scene.schema);
         admin.batch_execute(&back).await.unwrap();
         // What later steps made goes, so that they are taken again.
-        let undone = "DROP TABLE departures, responses, browser_sessions, documents, document_patches, channels, channel_updates,
-                 channel_conversations, channel_deliveries; ALTER TABLE shares DROP COLUMN user_id;
+        let undone = "DROP TABLE departures, responses, browser_sessions, link_codes, documents, document_patches, channels, channel_updates,
+                 channel_conversations, channel_deliveries;
+             ALTER TABLE shares DROP COLUMN user_id; ALTER TABLE users DROP COLUMN known_by, DROP COLUMN told_at;
+             ALTER TABLE api_keys DROP COLUMN who, DROP COLUMN threads;
              ALTER TABLE shares DROP CONSTRAINT shares_opens; DROP INDEX shares_view, shares_time;
              DROP INDEX one_running_bridge, bridges_of_holder; DROP POLICY human_insert ON events;
              DROP POLICY human_update ON events; DROP POLICY copy ON events;

@@ -536,7 +536,7 @@ async fn the_tables_that_know_the_user_are_those_that_the_reasons_name() {
                  AND (a.attname ~ '(user|author|owner|holder|actor|merged_into|drawer|respondent_id)' OR a.attname ~ '_(by|to)$'
                      OR c.relname = 'users' AND a.attname IN ('id', 'name')
                      OR c.relname = 'identities' AND a.attname = 'external_id')
-                 AND a.attname NOT IN ('done_to', 'embedded_by')";
+                 AND a.attname NOT IN ('done_to', 'embedded_by', 'known_by')";
         let rows = admin.query(sql, &[&all.as_slice()]).await.unwrap();
         let mut found: Vec<(String, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         let mut named = USERS_NAMED.map(|(table, column)| (table.to_owned(), column.to_owned())).to_vec();
