@@ -8,6 +8,7 @@ use std::sync::Arc;
 use sederunt_agents::talk::Conversations;
 use sederunt_core::channel::inbound::ChannelProfile;
 use sederunt_core::ids::{TenantId, check_name, random_hex};
+use sederunt_core::talk::route::{ChannelRules, ThreadRule, Who};
 use sederunt_server::channels::telegram::api::TelegramApi;
 use sederunt_server::channels::telegram::runner::TelegramRunner;
 use serde::Deserialize;
@@ -36,6 +37,12 @@ struct DeclaredChannel {
     token_file: PathBuf,
     /// The agent that answers.
     agent: Option<String>,
+    /// Who may start turns: people whom an owner knows, unless it says otherwise.
+    #[serde(default)]
+    who: Who,
+    /// Whether threads that began with the agent are followed.
+    #[serde(default)]
+    threads: ThreadRule,
     /// The chats in which the channel works; all of them where it says nothing.
     allowed: Option<Vec<String>>,
     /// Where the platform is reached, if not at its own address.
@@ -93,6 +100,7 @@ pub fn declared(config: &Config) -> Result<Vec<ReadyChannel>> {
                 name: name.into(),
                 platform,
                 agent_slug: channel.agent.map(Into::into),
+                rules: ChannelRules { who: channel.who, threads: channel.threads },
             },
             token,
             allowed: channel.allowed.map(|chats| chats.into_iter().map(Into::into).collect()),
@@ -175,9 +183,9 @@ mod tests {
             (String::new(), "".to_owned()),
             (format!("{desk}{shop}"), "desk of default, shop of acme".to_owned()),
             (
-                format!("{desk}who = 5\n"),
-                "`channels.desk.who` in DIR/channels.toml is unknown; known are `platform`, `tenant`, `token_file`, \
-                 `agent`, `allowed` and `base_url`"
+                format!("{desk}whom = 5\n"),
+                "`channels.desk.whom` in DIR/channels.toml is unknown; known are `platform`, `tenant`, `token_file`, \
+                 `agent`, `who`, `threads`, `allowed` and `base_url`"
                     .to_owned(),
             ),
             (

@@ -8,21 +8,27 @@ use tokio::sync::mpsc;
 use super::Conversations;
 
 impl Conversations {
-    /// Takes in what somebody has said on a platform. When this returns, it is kept; its turn goes on by itself.
-    pub async fn receive(&self, profile: &ChannelProfile, inbound: &InboundMessage) -> Result<(), Error> {
+    /// Takes in what somebody has said on a platform. When this returns, it is kept; its turn goes on by itself. Returns
+    /// the code that the person is to be told, if they asked for one.
+    pub async fn receive(
+        &self,
+        profile: &ChannelProfile,
+        inbound: &InboundMessage,
+    ) -> Result<Option<String>, Error> {
         for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
             match self.engine.receive(profile, inbound, &self.hold).await? {
                 ReceivedMessage::EndFirst(id, first) => self.end_first(&profile.tenant, &id, first).await?,
                 ReceivedMessage::Started(begun, message) => {
                     let (heard, _) = mpsc::unbounded_channel();
                     self.run_on(begun, message, heard);
-                    return Ok(());
+                    return Ok(None);
                 }
                 ReceivedMessage::Waits(id) => {
                     self.go_on(&profile.tenant, &id);
-                    return Ok(());
+                    return Ok(None);
                 }
-                ReceivedMessage::Kept(_) | ReceivedMessage::Repeated => return Ok(()),
+                ReceivedMessage::Kept { code, .. } => return Ok(code),
+                ReceivedMessage::Repeated => return Ok(None),
             }
         }
         Err(Conflict::SessionBusy.into())

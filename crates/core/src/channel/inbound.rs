@@ -8,9 +8,11 @@ use crate::error::Result;
 use crate::ids::{CredentialId, TenantId};
 use crate::json::Json;
 use crate::limits;
-use crate::people::{Identity, User};
+use crate::people::{ChannelSender, Identity};
 use crate::session::SourceKind;
 use crate::session::source::Company;
+use crate::talk::route::ChannelRules;
+use crate::talk::speaker_name::shown_name;
 use crate::{Actor, Role};
 
 /// A channel that is declared in the configuration, as far as the product is concerned.
@@ -21,6 +23,8 @@ pub struct ChannelProfile {
     pub platform: &'static str,
     /// The agent that answers; the default one otherwise.
     pub agent_slug: Option<Box<str>>,
+    /// Who is answered.
+    pub rules: ChannelRules,
 }
 
 /// A message of a person in a conversation on a platform.
@@ -57,10 +61,16 @@ pub struct AnsweredMessage {
 }
 
 impl InboundMessage {
-    /// The sender's account, if a person has sent it.
-    pub fn identity(&self, profile: &ChannelProfile) -> Option<Identity> {
+    /// The person who has sent it; `None` for a bot and for nobody in person.
+    pub fn person(&self, profile: &ChannelProfile) -> Option<ChannelSender> {
         let external_id = self.sender.external_id.as_deref()?.to_owned();
-        Some(Identity { platform: profile.platform.to_owned(), external_id })
+        let identity = Identity { platform: profile.platform.to_owned(), external_id };
+        Some(ChannelSender { identity, name: self.sender.name.as_deref().map(str::to_owned), is_bot: false })
+    }
+
+    /// The thread that it is said in.
+    pub fn thread(&self) -> Option<&str> {
+        Some(&*self.conversation.thread).filter(|thread| !thread.is_empty())
     }
 
     /// The name of the message in the log. A platform numbers messages chat by chat.
@@ -74,7 +84,8 @@ impl InboundMessage {
             "sender": {
                 "platform": profile.platform,
                 "external_id": self.sender.external_id,
-                "name": self.sender.name,
+                "name": self.sender.name.as_deref().map(shown_name),
+                "is_bot": self.sender.external_id.is_none(),
             },
         });
         if let Some(answered) = &self.answered {
@@ -86,14 +97,14 @@ impl InboundMessage {
 }
 
 impl ChannelProfile {
-    /// In whose name a message is written: the person's, with the rights that they have now, or nobody's.
-    pub fn speaking_for(&self, user: Option<&User>) -> Actor {
+    /// The channel itself, as one with a key would be: it brings words of people, and speaks for nobody.
+    pub fn actor(&self) -> Actor {
         Actor {
             tenant: self.tenant.clone(),
             credential: CredentialId::stored(format!("channel:{}", self.name)),
-            role: user.map_or(Role::Channel, |user| user.role),
-            user: user.map(|user| user.id.clone()),
+            role: Role::Channel,
             prefix: Some(format!("{}:", self.platform).into()),
+            rules: self.rules,
             ..Actor::local(SourceKind::Channel)
         }
     }
@@ -110,6 +121,7 @@ mod tests {
             name: "desk".into(),
             platform: "telegram",
             agent_slug: None,
+            rules: ChannelRules::default(),
         };
         let kept = |count: usize| {
             let message = InboundMessage {
@@ -131,14 +143,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_known_speaks_with_the_rights_of_no_person() {
+    fn a_channel_speaks_with_the_rights_of_no_person() {
         let profile = ChannelProfile {
             tenant: TenantId::stored("t"),
             name: "desk".into(),
             platform: "telegram",
             agent_slug: None,
+            rules: ChannelRules::default(),
         };
-        let actor = profile.speaking_for(None);
+        let actor = profile.actor();
         assert_eq!((actor.role, actor.user.clone(), actor.names_users()), (Role::Channel, None, false));
     }
 }

@@ -11,6 +11,7 @@ use crate::event::{EventQuery, EventType, NewEvent};
 use crate::json::Json;
 use crate::limits;
 use crate::store::{Change, ChangePart, Guard, PartTarget, Record, Write};
+use crate::talk::silence::shown_text;
 
 /// What a person is told when a turn has failed. What went wrong is in the log.
 const TURN_FAILED: &str = "Something went wrong, and this has no answer. Please say it again.";
@@ -43,8 +44,9 @@ impl Engine {
         let end = page.events.iter().find(|event| event.sequence == delivery.sequence);
         let outcome = end.and_then(|end| end.metadata.as_ref()).map(Json::value).unwrap_or_default();
         let has_failed = matches!(outcome["outcome"].as_str(), Some("failed" | "interrupted" | "timed_out"));
+        let shown: Vec<_> = said.iter().map(|text| shown_text(text)).collect();
         let mut words: Vec<&str> =
-            said.iter().map(|text| text.trim()).filter(|text| !text.is_empty()).collect();
+            shown.iter().map(|text| text.trim()).filter(|text| !text.is_empty()).collect();
         if has_failed {
             words.push(TURN_FAILED);
         }

@@ -15,6 +15,7 @@ use crate::limits;
 use crate::memory::owner::TurnSpeaker;
 use crate::people::channel::{self, ChannelSender, LinkCode};
 use crate::people::{KnownBy, User};
+use crate::session::source::Company;
 use crate::session::{MemoryMode, Session, SourceKind};
 use crate::store::{Change, IdemKey, KeyNote, Record};
 use crate::talk::route::MessageSender;
@@ -39,8 +40,15 @@ pub(super) struct AtOnce {
     pub is_all: bool,
 }
 
+impl BroughtMessage {
+    /// A message that no person has sent.
+    pub(super) fn of_nobody(speaker: TurnSpeaker) -> Self {
+        Self { sender: MessageSender::Nobody, speaker, person: None, record: None }
+    }
+}
+
 impl Engine {
-    /// Who says a message that this caller brings. The rights are the person's of now.
+    /// Who says a message that this caller posts. The rights are the person's of now.
     /// `is_first`: the message is not decided again, so it counts.
     pub(super) async fn brought(
         &self,
@@ -49,14 +57,26 @@ impl Engine {
         is_first: bool,
         now: Timestamp,
     ) -> Result<BroughtMessage> {
-        let Some(sender) = &post.sender else {
-            let speaker = TurnSpeaker::of(actor, post.user.as_deref())?;
-            return Ok(BroughtMessage { sender: sender_of(actor), speaker, person: None, record: None });
-        };
+        match &post.sender {
+            Some(sender) => self.brought_for(actor, sender, is_first, now).await,
+            None => {
+                let speaker = TurnSpeaker::of(actor, post.user.as_deref())?;
+                Ok(BroughtMessage { sender: sender_of(actor), ..BroughtMessage::of_nobody(speaker) })
+            }
+        }
+    }
+
+    /// Who says a message that a channel brings for this sender.
+    pub(super) async fn brought_for(
+        &self,
+        actor: &Actor,
+        sender: &ChannelSender,
+        is_first: bool,
+        now: Timestamp,
+    ) -> Result<BroughtMessage> {
         sender.check(actor)?;
         if sender.is_bot {
-            let (sender, speaker) = (MessageSender::Nobody, TurnSpeaker::default());
-            return Ok(BroughtMessage { sender, speaker, person: None, record: None });
+            return Ok(BroughtMessage::of_nobody(TurnSpeaker::default()));
         }
         let known = self.tenant.user_by_identity(&actor.tenant, &sender.identity).await?;
         if is_first && known.as_ref().is_none_or(|user| user.known_by.is_none()) {
@@ -84,14 +104,14 @@ impl Engine {
     /// once a day that nobody answers them.
     pub(super) fn at_once(
         &self,
-        post: &Post,
+        sender: Option<&ChannelSender>,
         brought: &BroughtMessage,
-        session: &Session,
+        company: Company,
         text: &str,
         now: Timestamp,
     ) -> Result<Option<AtOnce>> {
-        let (Some(sender), Some(person)) = (&post.sender, &brought.person) else { return Ok(None) };
-        if session.head.is_group || post.only_keeps || post.change.is_some() || !person.is_active() {
+        let (Some(sender), Some(person)) = (sender, &brought.person) else { return Ok(None) };
+        if company == Company::Group || !person.is_active() {
             return Ok(None);
         }
         if channel::asks_for_code(text, person.known_by) {

@@ -2,9 +2,11 @@
 //! by a lease.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::{SmallVec, smallvec};
 
+use super::channel_people::{BroughtMessage, new_holder};
 use super::log::{DraftEvent, check_batch};
 use super::sittings::{LookbackResult, look_back};
 use super::talk::{RunningTurn, change_from_plan, landed, new_event};
@@ -27,6 +29,7 @@ use crate::session::Session;
 use crate::session::decide::{SessionStep, created_event};
 use crate::session::source::Company;
 use crate::store::{Change, ChangePart, Guard, NewSession, PartTarget, Record, Update, Write};
+use crate::talk::route::{Arrival, Routing, SpeakerPrefix, route};
 use crate::talk::turn::{self, EndFirst, IncomingMessage, MessagePlan, OnBusy, TurnHost, TurnPlan};
 use crate::talk::{Talk, Tier};
 use crate::time::Timestamp;
@@ -39,8 +42,9 @@ const BEGUN_ANEW: &str = "A new conversation has begun.";
 pub enum ReceivedMessage {
     /// It was told before: nothing was written now.
     Repeated,
-    /// It is in the log, and wakes nobody.
-    Kept(SessionId),
+    /// It is in the log, and wakes nobody. Where it asked for a code to link the account with, the person is told that
+    /// code at once: only its hash is kept.
+    Kept { session: SessionId, code: Option<String> },
     /// Its turn is open; the caller must run it.
     Started(Box<RunningTurn>, Arc<Event>),
     /// It waits for its turn.
@@ -57,6 +61,15 @@ pub struct ChannelHold {
     pub(super) epoch: u64,
 }
 
+/// What is decided about a message of a platform.
+enum ReceivedFate {
+    /// The speaker of the turn, and whether it opens a sitting.
+    Starts(TurnSpeaker, bool),
+    Waits,
+    /// The code that the person is told.
+    Kept(Option<String>),
+}
+
 /// A conversation as it is before something arrives in it.
 struct FoundConversation {
     session: Session,
@@ -66,52 +79,104 @@ struct FoundConversation {
 }
 
 impl Engine {
-    /// Keeps a message that a platform has told, in the session of its conversation, which is made or shown again. One
-    /// commit holds the message and the key by which a repeat is recognised.
+    /// Takes in a message that a platform has told, in the session of its conversation, which is made or shown again: by
+    /// the rule of [`route`], its turn starts or waits, or it is only kept. One commit holds the message and the key by
+    /// which a repeat is recognised.
     pub async fn receive(
         &self,
         profile: &ChannelProfile,
         inbound: &InboundMessage,
         hold: &TurnHost,
     ) -> Result<ReceivedMessage> {
+        let actor = profile.actor();
+        let event = message_of(&actor, profile, inbound)?;
+        let decided_before = AtomicBool::new(false);
         let done = self
             .decide_and_commit(|| {
                 Box::pin(async {
                     if self.was_told(profile, &inbound.update_key).await? {
                         return Ok(Decided::Nothing(ReceivedMessage::Repeated));
                     }
-                    let user = self.sender_of(profile, inbound).await?;
-                    let actor = profile.speaking_for(user.as_ref());
-                    let event = message_of(&actor, profile, inbound)?;
+                    let is_first = !decided_before.swap(true, Ordering::Relaxed);
                     let now = self.tenant.now().await?;
-                    let found = self.found_conversation(profile, inbound, user.as_ref(), now).await?;
-                    let speaker = TurnSpeaker::of(&actor, None)?;
-                    let (plan, starts) = match starts_turn(inbound, user.as_ref()) {
-                        false => (kept(&found, event), None),
-                        true => {
-                            let message = IncomingMessage {
-                                event,
-                                on_busy: OnBusy::Queue,
-                                tier: Tier::Fast,
-                                speaker: speaker.clone(),
-                            };
-                            let settings = &self.settings.talk;
-                            match turn::begin(&found.session, &found.talk, message, hold, now, settings)? {
-                                MessagePlan::Started(plan) => (*plan, Some(true)),
-                                MessagePlan::Queued(plan) => (*plan, Some(false)),
-                                MessagePlan::EndFirst(first) => {
-                                    let id = found.session.id;
-                                    return Ok(Decided::Nothing(ReceivedMessage::EndFirst(id, first)));
+                    let brought = self.brought_by(profile, inbound, is_first, now).await?;
+                    let mut found =
+                        self.found_conversation(profile, inbound, brought.person.as_ref(), now).await?;
+                    let holder = match found.new {
+                        Some(_) => None,
+                        None => new_holder(&found.session, &brought.speaker),
+                    };
+                    if holder.is_some() {
+                        found.session.head.holder.clone_from(&holder);
+                    }
+                    let author = brought.person.as_ref().map(|person| person.id.as_str().into());
+                    let event = NewEvent { author: author.or(event.author.clone()), ..event.clone() };
+                    let mut is_directed = inbound.is_directed;
+                    if inbound.company == Company::Group {
+                        found.talk.is_said_to_agent(
+                            profile.rules.threads,
+                            inbound.thread(),
+                            &mut is_directed,
+                        );
+                    }
+                    let sender = inbound.person(profile);
+                    let at_once =
+                        self.at_once(sender.as_ref(), &brought, inbound.company, &inbound.text, now)?;
+                    let is_all = at_once.as_ref().is_some_and(|at_once| at_once.is_all);
+                    let mut records = Vec::from_iter(brought.record);
+                    let (plan, fate) =
+                        match route(inbound.company, brought.sender, is_directed, Arrival::Message) {
+                            Routing::Trigger { prefix } if !is_all => {
+                                let is_aside = prefix == SpeakerPrefix::NameAside;
+                                let speaker = TurnSpeaker { is_aside, ..brought.speaker };
+                                let opens = found.talk.sitting.is_none();
+                                let message = IncomingMessage {
+                                    event,
+                                    on_busy: OnBusy::Queue,
+                                    tier: Tier::Fast,
+                                    speaker: speaker.clone(),
+                                };
+                                let settings = &self.settings.talk;
+                                match turn::begin(&found.session, &found.talk, message, hold, now, settings)?
+                                {
+                                    MessagePlan::Started(plan) => {
+                                        (*plan, ReceivedFate::Starts(speaker, opens))
+                                    }
+                                    MessagePlan::Queued(plan) => (*plan, ReceivedFate::Waits),
+                                    MessagePlan::EndFirst(first) => {
+                                        let id = found.session.id;
+                                        return Ok(Decided::Nothing(ReceivedMessage::EndFirst(id, first)));
+                                    }
                                 }
                             }
-                        }
-                    };
-                    let change = found
-                        .change(&inbound.conversation, &plan)?
+                            Routing::Trigger { .. } | Routing::Keep | Routing::Drop => {
+                                let (mut events, mut code) = (vec![event], None);
+                                if let Some(at_once) = at_once {
+                                    events.extend(at_once.event);
+                                    records.push(at_once.record);
+                                    match at_once.is_all {
+                                        true => code = Some(at_once.told),
+                                        false => {
+                                            records.push(sentence(inbound, &found.session.id, &at_once.told))
+                                        }
+                                    }
+                                }
+                                let plan = turn::keep(
+                                    &found.session, &found.talk, &brought.speaker, events, true, now,
+                                )?;
+                                let plan =
+                                    plan.ok_or_else(|| Error::internal("a kept message has no plan"))?;
+                                (plan, ReceivedFate::Kept(code))
+                            }
+                        };
+                    let plan = plan.held_by(holder);
+                    let died = turn::died(&found.session, now);
+                    let change = self.turn_change(&found.session, &plan, died).await?;
+                    let mut change = found
+                        .placed(&inbound.conversation, change)?
                         .record(told(profile, &inbound.update_key));
-                    let opened = found.talk.sitting.is_none();
-                    let planned = Some((found.session, plan.talk, starts, opened, speaker));
-                    Ok(Decided::Change(Box::new(change), planned))
+                    change.records.extend(records);
+                    Ok(Decided::Change(Box::new(change), Some((found.session, plan.talk, fate))))
                 })
             })
             .await;
@@ -122,13 +187,13 @@ impl Engine {
             Err(Error::Conflict(Conflict::AlreadyExists)) => return Ok(ReceivedMessage::Repeated),
             Err(error) => return Err(error),
         };
-        let (session, talk, starts, opened, speaker) =
+        let (session, talk, fate) =
             planned.ok_or_else(|| Error::internal("a received message was not planned"))?;
         let (session, talk, appended) = landed(session, talk, *done)?;
-        match starts {
-            None => Ok(ReceivedMessage::Kept(session.id)),
-            Some(false) => Ok(ReceivedMessage::Waits(session.id)),
-            Some(true) => {
+        match fate {
+            ReceivedFate::Kept(code) => Ok(ReceivedMessage::Kept { session: session.id, code }),
+            ReceivedFate::Waits => Ok(ReceivedMessage::Waits(session.id)),
+            ReceivedFate::Starts(speaker, opened) => {
                 let message = appended
                     .into_iter()
                     .filter_map(new_event)
@@ -160,17 +225,21 @@ impl Engine {
         inbound: &InboundMessage,
         found: Option<&LookbackResult>,
     ) -> Result<Option<SessionId>> {
+        let decided_before = AtomicBool::new(false);
         let done = self
             .decide_and_commit(|| {
                 Box::pin(async {
-                    let user = self.sender_of(profile, inbound).await?;
                     let is_told = self.was_told(profile, &inbound.update_key).await?;
-                    if is_told || !starts_turn(inbound, user.as_ref()) {
+                    let is_first = !decided_before.swap(true, Ordering::Relaxed);
+                    let now = self.tenant.now().await?;
+                    let brought = self.brought_by(profile, inbound, is_first, now).await?;
+                    let routing =
+                        route(inbound.company, brought.sender, inbound.is_directed, Arrival::Message);
+                    if is_told || !matches!(routing, Routing::Trigger { .. }) {
                         return Ok(Decided::Nothing(()));
                     }
-                    let now = self.tenant.now().await?;
                     let key = &inbound.conversation;
-                    let new = self.fresh_session(profile, inbound, user.as_ref(), now)?;
+                    let new = self.fresh_session(profile, inbound, brought.person.as_ref(), now)?;
                     let (id, made) = (new.id.clone(), created_event(&new)?);
                     let mut change = Change::new(profile.tenant.clone());
                     let before = self.conversation_of_key(&profile.tenant, key).await?;
@@ -186,16 +255,15 @@ impl Engine {
                         change = change_from_plan(&session, &plan);
                     }
                     change.parts.push(creation_part(new, smallvec![Write::Append(vec![made])]));
-                    let sentence =
-                        Delivery::sentence(key, &id, &format!("new:{}", inbound.update_key), BEGUN_ANEW);
-                    let change = change
+                    let mut change = change
                         .record(Record::BindConversation {
                             key: key.clone(),
                             session: id.clone(),
                             instead_of,
                         })
-                        .record(Record::AddDelivery(Box::new(sentence)))
+                        .record(sentence(inbound, &id, BEGUN_ANEW))
                         .record(told(profile, &inbound.update_key));
+                    change.records.extend(brought.record);
                     Ok(Decided::Change(Box::new(change), Some(id)))
                 })
             })
@@ -303,10 +371,18 @@ impl Engine {
         self.tenant.has_channel_update(&profile.tenant, &profile.name, update_key).await
     }
 
-    async fn sender_of(&self, profile: &ChannelProfile, inbound: &InboundMessage) -> Result<Option<User>> {
-        let Some(identity) = inbound.identity(profile) else { return Ok(None) };
-        let user = self.tenant.user_by_identity(&profile.tenant, &identity).await?;
-        Ok(user.filter(User::is_active))
+    /// Who says a message on a platform, with the rights of now.
+    async fn brought_by(
+        &self,
+        profile: &ChannelProfile,
+        inbound: &InboundMessage,
+        is_first: bool,
+        now: Timestamp,
+    ) -> Result<BroughtMessage> {
+        match inbound.person(profile) {
+            Some(sender) => self.brought_for(&profile.actor(), &sender, is_first, now).await,
+            None => Ok(BroughtMessage::of_nobody(TurnSpeaker::default())),
+        }
     }
 
     async fn found_conversation(
@@ -346,9 +422,8 @@ impl Engine {
 }
 
 impl FoundConversation {
-    /// The change that carries out a plan, in a session that may have to be made.
-    fn change(&self, key: &ConversationKey, plan: &TurnPlan) -> Result<Change> {
-        let mut change = change_from_plan(&self.session, plan);
+    /// The change of a plan, in a session that may have to be made.
+    fn placed(&self, key: &ConversationKey, mut change: Change) -> Result<Change> {
         let Some(new) = &self.new else { return Ok(change) };
         let part = change.parts.pop().ok_or_else(|| Error::internal("a plan has no part"))?;
         let mut writes: SmallVec<[Write; 2]> = smallvec![Write::Append(vec![created_event(new)?])];
@@ -370,17 +445,10 @@ fn told(profile: &ChannelProfile, update_key: &str) -> Record {
     Record::AddChannelUpdate { channel: profile.name.clone(), update_key: update_key.into() }
 }
 
-/// Whether a message wakes the agent. Somebody whom no owner knows never does, nor does a person in a group who speaks to
-/// others.
-fn starts_turn(inbound: &InboundMessage, user: Option<&User>) -> bool {
-    user.is_some() && (inbound.company == Company::Direct || inbound.is_directed)
-}
-
-/// A message that wakes nobody: it goes into the log, and its session is shown again.
-fn kept(found: &FoundConversation, event: NewEvent) -> TurnPlan {
-    let update = Update { inactive: found.session.head.inactive.then_some(false), ..Update::default() };
-    let step = SessionStep { events: vec![event], ..SessionStep::of(update) };
-    TurnPlan { step, talk: found.talk.clone() }
+/// A fixed sentence to the conversation of a message; a repeat of that message files no second one.
+fn sentence(inbound: &InboundMessage, session: &SessionId, text: &str) -> Record {
+    let about = format!("to:{}", inbound.update_key);
+    Record::AddDelivery(Box::new(Delivery::sentence(&inbound.conversation, session, &about, text)))
 }
 
 fn message_of(actor: &Actor, profile: &ChannelProfile, inbound: &InboundMessage) -> Result<NewEvent> {

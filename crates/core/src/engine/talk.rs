@@ -250,7 +250,10 @@ impl Engine {
                     }
                     let is_first = !decided_before.swap(true, Ordering::Relaxed);
                     let brought = self.brought(actor, &wish, is_first, now).await?;
-                    let at_once = self.at_once(&wish, &brought, &session, &text, now)?;
+                    let company = session.details.source.company;
+                    let told_sender =
+                        wish.sender.as_ref().filter(|_| !wish.only_keeps && wish.change.is_none());
+                    let at_once = self.at_once(told_sender, &brought, company, &text, now)?;
                     let holder = new_holder(&session, &brought.speaker);
                     if holder.is_some() {
                         session.head.holder.clone_from(&holder);
@@ -259,7 +262,6 @@ impl Engine {
                         Some(person) => NewEvent { author: Some(person.id.as_str().into()), ..event.clone() },
                         None => event.clone(),
                     };
-                    let company = session.details.source.company;
                     let mut is_directed = wish.is_directed;
                     let notes_thread = company == Company::Group
                         && talk.is_said_to_agent(
@@ -288,7 +290,9 @@ impl Engine {
                             let (talk, mut change) = match plan {
                                 Some(plan) => {
                                     let plan = plan.held_by(holder);
-                                    (plan.talk.clone(), change_from_plan(&session, &plan))
+                                    let change =
+                                        self.turn_change(&session, &plan, turn::died(&session, now)).await?;
+                                    (plan.talk, change)
                                 }
                                 None => (talk, plain_append(actor, &session, events)),
                             };
@@ -313,7 +317,8 @@ impl Engine {
                             MessagePlan::EndFirst(first) => return Ok(Decided::Nothing(first)),
                         };
                     let plan = plan.held_by(holder);
-                    let mut change = self.turn_change(&session, &plan, turn::died(&session, now)).await?.keyed(key);
+                    let mut change =
+                        self.turn_change(&session, &plan, turn::died(&session, now)).await?.keyed(key);
                     change.records.extend(brought.record);
                     let planned = PostPlan { session, talk: plan.talk, fate, told: None };
                     Ok(Decided::Change(Box::new(change), planned))

@@ -4,8 +4,8 @@ use crate::access::ActingUser;
 use crate::event::{EventPage, EventQuery};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
 use crate::people::{
-    Audit, BrowserSession, FoundBrowserSession, FoundKey, Identity, Key, LinkCode, LinkReach, SecretHash, Share,
-    ShareCursor, ShareListQuery, SharedSession, Tenant, User,
+    Audit, BrowserSession, FoundBrowserSession, FoundKey, Identity, Key, LinkCode, LinkReach, SecretHash,
+    Share, ShareCursor, ShareListQuery, SharedSession, Tenant, User,
 };
 use crate::quota::UseByHolder;
 use crate::session::query::Page;

@@ -6,7 +6,8 @@ on_each_platform!(
     a_direct_message_is_answered_once,
     a_mention_in_a_group_is_answered_once,
     talk_among_others_in_a_group_is_kept_and_not_answered,
-    a_stranger_is_kept_and_not_answered,
+    a_stranger_is_kept_and_told_once_that_nobody_answers,
+    a_person_who_asks_is_told_a_code_to_link_the_account_with,
     an_update_that_comes_again_is_answered_once_also_after_new,
     new_begins_a_conversation_and_says_so,
 );
@@ -34,12 +35,23 @@ async fn talk_among_others_in_a_group_is_kept_and_not_answered(desk: Desk) {
     assert_eq!(desk.messages(group).await, ["Lunch?", "@somebody_else Lunch?"]);
 }
 
-async fn a_stranger_is_kept_and_not_answered(desk: Desk) {
+async fn a_stranger_is_kept_and_told_once_that_nobody_answers(desk: Desk) {
     desk.platform.say(STRANGER, "Buy this.");
+    desk.platform.say(STRANGER, "Buy it now.");
     desk.platform.say_in(GROUP, STRANGER, "@desk_bot buy this.");
     desk.platform.say(ANN, "Hello.");
-    assert_eq!(desk.hears(1).await[0].0, ANN);
+    let mut sent = desk.hears(2).await;
+    sent.sort();
+    assert_eq!((sent[0].0, sent[1].0), (ANN, STRANGER));
+    assert!(sent[1].1.contains("/link"), "{sent:?}");
     assert_eq!(desk.sessions().await.len(), 3);
+}
+
+async fn a_person_who_asks_is_told_a_code_to_link_the_account_with(desk: Desk) {
+    desk.platform.say(STRANGER, "/link");
+    let sent = desk.hears(1).await;
+    assert_eq!(sent[0].0, STRANGER);
+    assert!(sent[0].1.contains("Your code is "), "{sent:?}");
 }
 
 async fn an_update_that_comes_again_is_answered_once_also_after_new(desk: Desk) {
@@ -72,4 +84,5 @@ async fn new_begins_a_conversation_and_says_so(desk: Desk) {
     assert_eq!(checkpoints[0]["reason"], "new_session");
     desk.platform.say(STRANGER, "/new");
     desk.hears(2).await;
+    assert_eq!(desk.sessions().await.len(), 2, "a stranger begins nothing");
 }

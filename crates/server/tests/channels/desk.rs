@@ -20,6 +20,7 @@ use sederunt_core::people::Identity;
 use sederunt_core::session::query::SessionQuery;
 use sederunt_core::session::{Session, SourceKind};
 use sederunt_core::store::Store;
+use sederunt_core::talk::route::ChannelRules;
 use sederunt_core::{Role, TenantId};
 use sederunt_server::channels::telegram::api::TelegramApi;
 use sederunt_server::channels::telegram::runner::TelegramRunner;
@@ -81,6 +82,7 @@ impl Desk {
             name: "desk".into(),
             platform: "telegram",
             agent_slug: None,
+            rules: ChannelRules::default(),
         };
         let platform = TelegramStandIn::start().await.unwrap();
         let desk = Self {

@@ -20,8 +20,8 @@ use super::{SqliteStore, apply, heads, sessions};
 /// ([`sessions::SESSION_TABLES`]), rows of side files by an outbox entry. A share link may have no session.
 pub(super) const TENANT_TABLES: [&str; 17] = [
     "shares", "browser_sessions", "link_codes", "feedback_names", "feedback_sessions", "feedback_events",
-    "lessons", "idempotency", "identities", "users", "keys", "audit", "doc_facets", "docs", "channel_updates",
-    "channels", "tenants",
+    "lessons", "idempotency", "identities", "users", "keys", "audit", "doc_facets", "docs",
+    "channel_updates", "channels", "tenants",
 ];
 /// Sessions that one step of a removal deletes before other callers may write.
 const STEP_SESSIONS: i64 = 50;

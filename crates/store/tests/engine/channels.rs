@@ -12,6 +12,7 @@ use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::people::Identity;
 use sederunt_core::session::source::Company;
 use sederunt_core::session::{Session, Status};
+use sederunt_core::talk::route::ChannelRules;
 use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
 use sederunt_core::talk::{StateFields, TurnRecords};
 use sederunt_core::{Role, limits};
@@ -26,6 +27,10 @@ on_both_stores!(
     a_message_that_comes_twice_at_once_is_in_the_log_once,
     new_hides_the_session_and_the_conversation_goes_on_in_another,
     a_stranger_is_kept_and_wakes_nobody,
+    a_stranger_in_a_direct_chat_is_told_once_that_nobody_answers,
+    a_link_code_is_handed_out_and_neither_filed_nor_logged,
+    in_a_group_an_owner_is_answered_always_and_a_member_when_spoken_to_the_agent,
+    a_marker_of_silence_is_sent_to_nobody,
     a_session_that_fell_silent_goes_on,
     threads_and_channels_are_conversations_of_their_own,
     an_end_of_a_turn_is_filed_once_and_its_words_are_read_from_the_log,
@@ -42,6 +47,7 @@ fn profile(world: &World) -> ChannelProfile {
         name: "desk".into(),
         platform: "telegram",
         agent_slug: None,
+        rules: ChannelRules::default(),
     }
 }
 
@@ -179,18 +185,81 @@ async fn new_hides_the_session_and_the_conversation_goes_on_in_another(world: &W
 
 async fn a_stranger_is_kept_and_wakes_nobody(world: &World) {
     let received = receive(&world.engine, world, &said("1", "Buy this.")).await;
-    assert!(matches!(received, ReceivedMessage::Kept(_)), "{received:?}");
+    assert!(matches!(received, ReceivedMessage::Kept { .. }), "{received:?}");
     let session = held_in(world, &said("1", "")).await;
     assert_eq!(session.head.status, Status::Idle);
     assert_eq!(messages(world, &session).await, ["Buy this."]);
-    assert_eq!(session.head.holder, None);
+    let account = Identity { platform: "telegram".into(), external_id: "1001".into() };
+    let guest = world.store.user_by_identity(&world.tenant, &account).await.unwrap().unwrap();
+    assert_eq!((guest.role, guest.known_by, guest.name.as_deref()), (Role::Guest, None, Some("Ann")));
+    assert_eq!(session.head.holder.as_ref(), Some(&guest.id), "the chat is this guest's");
     let bot = InboundMessage {
         sender: InboundSender { external_id: None, name: Some("Bot".into()) },
         is_directed: true,
         company: Company::Group,
         ..said("2", "I am a bot.")
     };
-    assert!(matches!(receive(&world.engine, world, &bot).await, ReceivedMessage::Kept(_)));
+    assert!(matches!(receive(&world.engine, world, &bot).await, ReceivedMessage::Kept { .. }));
+}
+
+async fn a_stranger_in_a_direct_chat_is_told_once_that_nobody_answers(world: &World) {
+    let channel = held(world, "n").await.unwrap();
+    receive(&world.engine, world, &said("1", "Buy this.")).await;
+    receive(&world.engine, world, &said("2", "Now!")).await;
+    let due = world.engine.due_deliveries(&channel).await.unwrap();
+    let [line] = &due[..] else { panic!("{due:?}") };
+    let words = world.engine.delivery_words(&channel, line).await.unwrap().unwrap();
+    assert!(words.contains("/link"), "{words}");
+    world.engine.note_delivery(&channel, line, DeliveryNote::Sent).await.unwrap();
+    assert!(world.engine.due_deliveries(&channel).await.unwrap().is_empty());
+}
+
+async fn a_link_code_is_handed_out_and_neither_filed_nor_logged(world: &World) {
+    let channel = held(world, "n").await.unwrap();
+    let received = receive(&world.engine, world, &said("1", "/link")).await;
+    let ReceivedMessage::Kept { session, code: Some(told) } = received else { panic!("{received:?}") };
+    assert!(world.engine.due_deliveries(&channel).await.unwrap().is_empty());
+    let code = told.split_whitespace().find_map(|word| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        (word.len() == 8 && word.chars().all(|c| !c.is_ascii_lowercase())).then_some(word)
+    });
+    let code = code.unwrap_or_else(|| panic!("no code in {told:?}"));
+    let page =
+        world.store.events(&world.tenant, &session, EventQuery { limit: 100, ..EventQuery::default() });
+    assert!(!format!("{:?}", page.await.unwrap().events).contains(code));
+    world.engine.link_by_code(&world.owner(), code, None, None).await.unwrap();
+    started(world, &said("2", "Hello.")).await;
+}
+
+async fn in_a_group_an_owner_is_answered_always_and_a_member_when_spoken_to_the_agent(world: &World) {
+    acquainted(world).await;
+    let owner = world.owner();
+    let bea = NewUser { id: Some("bea".into()), name: None, role: Some(Role::Owner) };
+    let bea = world.engine.create_user(&owner, bea, None).await.unwrap().id;
+    let account = Identity { platform: "telegram".into(), external_id: "2002".into() };
+    world.engine.link_identity(&owner, &bea, account, None).await.unwrap();
+    let among = |update_key: &str, account: &str, is_directed: bool| InboundMessage {
+        company: Company::Group,
+        sender: InboundSender { external_id: Some(account.into()), name: None },
+        is_directed,
+        ..said(update_key, "Lunch?")
+    };
+    let kept = receive(&world.engine, world, &among("1", "1001", false)).await;
+    assert!(matches!(kept, ReceivedMessage::Kept { .. }), "{kept:?}");
+    let begun = started(world, &among("2", "1001", true)).await;
+    assert!(!begun.speaker.is_aside);
+    answer(world, &begun, "At noon.").await;
+    let begun = started(world, &among("3", "2002", false)).await;
+    assert!(begun.speaker.is_aside && begun.speaker.is_owner);
+}
+
+async fn a_marker_of_silence_is_sent_to_nobody(world: &World) {
+    acquainted(world).await;
+    let channel = held(world, "n").await.unwrap();
+    let begun = started(world, &said("1", "Hello.")).await;
+    answer(world, &begun, "<NO_REPLY>").await;
+    let due = world.engine.due_deliveries(&channel).await.unwrap();
+    assert_eq!(world.engine.delivery_words(&channel, &due[0]).await.unwrap(), None);
 }
 
 async fn a_session_that_fell_silent_goes_on(world: &World) {

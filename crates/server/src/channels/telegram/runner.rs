@@ -172,7 +172,13 @@ impl TelegramRunner {
         };
         let taken = match read.kind {
             UpdateKind::Message(message) | UpdateKind::StartOver(message) if !is_allowed(&message) => Ok(()),
-            UpdateKind::Message(message) => self.conversations.receive(&self.profile, &message).await,
+            UpdateKind::Message(message) => match self.conversations.receive(&self.profile, &message).await {
+                Ok(Some(code)) => {
+                    self.tell_code(&message, code).await;
+                    Ok(())
+                }
+                received => received.map(drop),
+            },
             UpdateKind::StartOver(command) => self.conversations.start_over(&self.profile, &command).await,
             UpdateKind::Edited(_)
             | UpdateKind::Moved { .. }
@@ -188,6 +194,15 @@ impl TelegramRunner {
                 self.warn("an update could not be kept; it is asked for again", error.code());
                 false
             }
+        }
+    }
+
+    /// Tells a code without filing it. One that gets lost is asked for again.
+    async fn tell_code(&self, asked_by: &InboundMessage, code: String) {
+        let place = &asked_by.conversation;
+        let to = ChatPlace { chat: &place.chat, thread: &place.thread };
+        if !matches!(self.api.send(to, &RichText::plain(&code)).await, CallVerdict::Done { .. }) {
+            self.warn("a code could not be told", "unavailable");
         }
     }
 
