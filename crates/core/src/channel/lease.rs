@@ -52,7 +52,7 @@ impl ChannelState {
 
 /// A change of a channel's row. `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChannelChange {
+pub struct ChannelStateChange {
     pub epoch: EpochRule,
     pub lease: Option<LeaseChange>,
     pub paused: Option<bool>,

@@ -11,5 +11,5 @@ mod store;
 
 pub use conversation::ConversationKey;
 pub use delivery::{Delivery, DeliveryNote, DeliveryState, GiveUpReason};
-pub use lease::{ChannelChange, ChannelLease, ChannelState, EpochRule, LeaseChange};
+pub use lease::{ChannelLease, ChannelState, ChannelStateChange, EpochRule, LeaseChange};
 pub use store::{ChannelFigures, ChannelStore};

@@ -16,7 +16,7 @@ use crate::channel::conversation::{self, ConversationOpening};
 use crate::channel::inbound::{ChannelProfile, InboundMessage};
 use crate::channel::lease::LeaseFate;
 use crate::channel::{
-    ChannelChange, ChannelFigures, ChannelState, ConversationKey, Delivery, EpochRule, LeaseChange,
+    ChannelFigures, ChannelState, ChannelStateChange, ConversationKey, Delivery, EpochRule, LeaseChange,
 };
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Event, NewEvent};
@@ -300,8 +300,11 @@ impl Engine {
             LeaseFate::Free => {}
         }
         let lease = LeaseChange::Take { node: node.into(), lease: limits::CHANNEL_LEASE };
-        let change =
-            ChannelChange { epoch: EpochRule::Seen(seen), lease: Some(lease), ..ChannelChange::default() };
+        let change = ChannelStateChange {
+            epoch: EpochRule::Seen(seen),
+            lease: Some(lease),
+            ..ChannelStateChange::default()
+        };
         match self.commit(channel_change(&profile.tenant, &profile.name, change)).await {
             Ok(_) => Ok(Some(hold(row.epoch + 1))),
             // Another node was faster.
@@ -319,23 +322,23 @@ impl Engine {
             return Ok(false);
         }
         let lease = Some(LeaseChange::Renew(limits::CHANNEL_LEASE));
-        self.write_under(hold, ChannelChange { lease, ..ChannelChange::default() }).await
+        self.write_under(hold, ChannelStateChange { lease, ..ChannelStateChange::default() }).await
     }
 
     /// Lets go of a channel, so that another node need not wait for the end of the lease.
     pub async fn release_channel(&self, hold: &ChannelHold) -> Result<()> {
         let lease = Some(LeaseChange::Release);
-        self.write_under(hold, ChannelChange { lease, ..ChannelChange::default() }).await.map(drop)
+        self.write_under(hold, ChannelStateChange { lease, ..ChannelStateChange::default() }).await.map(drop)
     }
 
     /// Notes what went wrong in a channel, or that all is well again.
     pub async fn report_channel(&self, hold: &ChannelHold, error: Option<&str>) -> Result<bool> {
         let error = Some(error.map(Into::into));
-        self.write_under(hold, ChannelChange { error, ..ChannelChange::default() }).await
+        self.write_under(hold, ChannelStateChange { error, ..ChannelStateChange::default() }).await
     }
 
-    async fn write_under(&self, hold: &ChannelHold, change: ChannelChange) -> Result<bool> {
-        let change = ChannelChange { epoch: EpochRule::Seen(Some(hold.epoch)), ..change };
+    async fn write_under(&self, hold: &ChannelHold, change: ChannelStateChange) -> Result<bool> {
+        let change = ChannelStateChange { epoch: EpochRule::Seen(Some(hold.epoch)), ..change };
         match self.commit(channel_change(&hold.tenant, &hold.channel, change)).await {
             Ok(_) => Ok(true),
             Err(Error::Conflict(Conflict::SessionBusy)) => Ok(false),
@@ -346,7 +349,7 @@ impl Engine {
     /// Pauses a channel, or lets it go on. A paused one neither reads nor sends; what is to be sent waits.
     pub async fn pause_channel(&self, actor: &Actor, name: &str, paused: bool) -> Result<()> {
         check_general(actor, Verb::Administer)?;
-        let change = ChannelChange { paused: Some(paused), ..ChannelChange::default() };
+        let change = ChannelStateChange { paused: Some(paused), ..ChannelStateChange::default() };
         self.commit(channel_change(&actor.tenant, name, change)).await.map(drop)
     }
 
@@ -437,7 +440,7 @@ fn creation_part(new: NewSession, writes: SmallVec<[Write; 2]>) -> ChangePart {
     ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes }
 }
 
-fn channel_change(tenant: &TenantId, name: &str, change: ChannelChange) -> Change {
+fn channel_change(tenant: &TenantId, name: &str, change: ChannelStateChange) -> Change {
     Change::new(tenant.clone()).record(Record::PutChannel { channel: name.into(), change })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::access::{ActingUser, Role};
 use crate::approval::{self, Approval};
-use crate::channel::{ChannelChange, ConversationKey, Delivery, DeliveryNote};
+use crate::channel::{ChannelStateChange, ConversationKey, Delivery, DeliveryNote};
 use crate::definitions::{self, DefinitionDoc};
 use crate::document::{DocumentKey, DocumentOrigin, SharedDocument};
 use crate::feedback::Rating;
@@ -159,7 +159,7 @@ pub enum Record {
     /// Changes the row of a channel; one that is not there is made.
     PutChannel {
         channel: Box<str>,
-        change: ChannelChange,
+        change: ChannelStateChange,
     },
     AddUser(User),
     /// A guest of whom a channel tells for the first time; if somebody has the identity meanwhile, it is `Stale`.

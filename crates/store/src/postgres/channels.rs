@@ -1,7 +1,7 @@
 //! Channels: what they were told, their conversations, and what is to be sent.
 
 use sederunt_core::channel::{
-    ChannelChange, ChannelFigures, ChannelLease, ChannelState, ConversationKey, Delivery, DeliveryNote,
+    ChannelFigures, ChannelLease, ChannelState, ChannelStateChange, ConversationKey, Delivery, DeliveryNote,
     DeliveryState, EpochRule, LeaseChange,
 };
 use sederunt_core::error::Error;
@@ -288,7 +288,7 @@ pub(super) async fn put(
     tx: &Tx,
     tk: i32,
     channel: &str,
-    change: &ChannelChange,
+    change: &ChannelStateChange,
     now: Timestamp,
 ) -> Result<bool> {
     let sql = "INSERT INTO channels (tk, name) VALUES ($1, $2) ON CONFLICT DO NOTHING";

@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
 use sederunt_core::channel::{
-    ChannelChange, ChannelFigures, ChannelLease, ChannelState, ConversationKey, Delivery, DeliveryNote,
+    ChannelFigures, ChannelLease, ChannelState, ChannelStateChange, ConversationKey, Delivery, DeliveryNote,
     DeliveryState, LeaseChange,
 };
 use sederunt_core::ids::{SessionId, TenantId};
@@ -301,7 +301,7 @@ pub(super) fn put(
     db: &Connection,
     tk: i64,
     channel: &str,
-    change: &ChannelChange,
+    change: &ChannelStateChange,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     db.prepare_cached("INSERT OR IGNORE INTO channels (tk, name) VALUES (?1, ?2)")?

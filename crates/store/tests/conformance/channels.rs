@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use sederunt_core::channel::{
-    ChannelChange, ChannelFigures, ChannelState, ConversationKey, Delivery, DeliveryNote, DeliveryState,
+    ChannelFigures, ChannelState, ChannelStateChange, ConversationKey, Delivery, DeliveryNote, DeliveryState,
     EpochRule, GiveUpReason, LeaseChange,
 };
 use sederunt_core::store::{Change, CommitResult, Record, Refusal};
@@ -48,13 +48,13 @@ fn noted(about: &str, epoch: u64, note: DeliveryNote) -> Record {
     Record::NoteDelivery { id: format!("desk:{about}").into(), channel: "desk".into(), epoch, note }
 }
 
-fn put(change: ChannelChange) -> Record {
+fn put(change: ChannelStateChange) -> Record {
     Record::PutChannel { channel: "desk".into(), change }
 }
 
 fn take(node: &str, seen: Option<u64>) -> Record {
     let lease = Some(LeaseChange::Take { node: node.into(), lease: LEASE });
-    put(ChannelChange { epoch: EpochRule::Seen(seen), lease, ..ChannelChange::default() })
+    put(ChannelStateChange { epoch: EpochRule::Seen(seen), lease, ..ChannelStateChange::default() })
 }
 
 impl TestStore {
@@ -188,11 +188,11 @@ async fn an_older_holder_writes_nothing(store: &TestStore) {
     store.record(take("new", Some(1))).await;
     assert_eq!(verdict(&store.records(sent(1)).await), "stale");
     let cursor = |epoch| {
-        let change = ChannelChange {
+        let change = ChannelStateChange {
             epoch: EpochRule::Seen(Some(epoch)),
             cursor: Some("99".into()),
             lease: Some(LeaseChange::Renew(LEASE)),
-            ..ChannelChange::default()
+            ..ChannelStateChange::default()
         };
         vec![put(change)]
     };
@@ -217,19 +217,19 @@ async fn two_nodes_cannot_take_a_channel_at_once(store: &TestStore) {
 }
 
 async fn a_pause_and_a_lease_do_not_overwrite_each_other(store: &TestStore) {
-    store.record(put(ChannelChange { paused: Some(true), ..ChannelChange::default() })).await;
+    store.record(put(ChannelStateChange { paused: Some(true), ..ChannelStateChange::default() })).await;
     assert_eq!((store.row().await.paused, store.row().await.epoch), (true, 0));
     store.record(take("n", Some(0))).await;
-    let error = ChannelChange { error: Some(Some("away".into())), ..ChannelChange::default() };
+    let error = ChannelStateChange { error: Some(Some("away".into())), ..ChannelStateChange::default() };
     store.record(put(error)).await;
     let row = store.row().await;
     assert!(row.paused && row.lease.is_some());
     assert_eq!(row.error.map(|(text, _)| text), Some("away".into()));
-    let calm = ChannelChange {
+    let calm = ChannelStateChange {
         paused: Some(false),
         error: Some(None),
         lease: Some(LeaseChange::Release),
-        ..ChannelChange::default()
+        ..ChannelStateChange::default()
     };
     store.record(put(calm)).await;
     assert_eq!(store.row().await, ChannelState { epoch: 1, ..ChannelState::default() });

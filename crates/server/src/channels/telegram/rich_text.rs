@@ -435,9 +435,12 @@ mod tests {
         pairs.iter().map(|(style, text)| ((*style).to_owned(), (*text).to_owned())).collect()
     }
 
+    /// Markdown, the text that it becomes, and its styles with the words that have them.
+    type StyledCase = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
     #[test]
     fn markdown_becomes_text_with_entities() {
-        let table: [(&str, &str, &[(&str, &str)]); 13] = [
+        let table: [StyledCase; 13] = [
             ("plain", "plain", &[]),
             (
                 "**b** and *i* and ~~s~~",
