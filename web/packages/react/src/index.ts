@@ -72,7 +72,7 @@ export { SederuntProvider, type SederuntProviderProps } from './provider.js';
 export type { StreamPhase } from './stream/follow.js';
 export type { Hint, SessionHint } from './stream/hintFeed.js';
 export { firstSentence } from './vocabulary/announcement.js';
-export { contentText, metadataText } from './vocabulary/content.js';
+export { contentText, metadataText, saidText } from './vocabulary/content.js';
 export { type EntityRef, extractEntityRefFromPath } from './vocabulary/entityPath.js';
 export {
   type CustomEventType,

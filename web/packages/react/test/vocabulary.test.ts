@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { firstSentence } from '../src/vocabulary/announcement.js';
-import { contentText, isSessionEvent } from '../src/vocabulary/content.js';
+import { contentText, isSessionEvent, saidText } from '../src/vocabulary/content.js';
 import { extractEntityRefFromPath } from '../src/vocabulary/entityPath.js';
 import {
   isHumanEventType,
@@ -173,6 +173,29 @@ describe('content of any shape', () => {
     [[], false],
   ])('takes %j as an event: %s', (value, is) => {
     expect(isSessionEvent(value)).toBe(is);
+  });
+});
+
+describe('a reply without the markers of silence', () => {
+  const reply = (text: string, type = 'agent.message') => saidText({ type, content: [{ type: 'text', text }] });
+
+  it.each([
+    ['<NO_REPLY>', ''],
+    [' <EMPTY_RESPONSE>\n', ''],
+    ['Here you are. <NO_REPLY>', 'Here you are. '],
+    ['<NO_<NO_REPLY>REPLY>', ''],
+    ['<no_reply>', '<no_reply>'],
+    ['a < b > c', 'a < b > c'],
+  ])('%j is shown as %j', (text, shown) => expect(reply(text)).toBe(shown));
+
+  it('leaves what people say as it is', () => {
+    expect(reply('What does <NO_REPLY> mean?', 'user.message')).toBe('What does <NO_REPLY> mean?');
+  });
+
+  it('takes a time that grows with the length of the text alone', () => {
+    const began = performance.now();
+    expect(reply(`${'<NO_'.repeat(20_000)}<NO_REPLY>${'REPLY>'.repeat(20_000)}`)).toBe('');
+    expect(performance.now() - began).toBeLessThan(2_000);
   });
 });
 

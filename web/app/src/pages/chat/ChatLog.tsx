@@ -1,5 +1,5 @@
 /** The scrolling part of a chat. It stays at the end until the reader scrolls up, and keeps the reader's place when rows come. */
-import { contentText, firstSentence, metadataText, type SessionEvent } from '@sederunt/react';
+import { contentText, firstSentence, metadataText, type SessionEvent, saidText } from '@sederunt/react';
 import { ArrowDown } from 'lucide-react';
 import { memo, type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../components/Button.js';
@@ -142,7 +142,8 @@ function useAnnouncement(events: readonly SessionEvent[], asksPermission: boolea
     if (end === undefined) return;
     const isNew = heardUpTo.current !== undefined && last !== undefined && last.sequence > heardUpTo.current;
     heardUpTo.current = end;
-    if (isNew && last !== undefined) setSaid(`Reply: ${firstSentence(contentText(last.content))}`);
+    const text = last === undefined ? '' : saidText(last);
+    if (isNew && text !== '') setSaid(`Reply: ${firstSentence(text)}`);
   }, [last, end]);
   return said;
 }

@@ -1,5 +1,5 @@
 /** One message of a chat: the person's at the right, the agent's over the whole width. */
-import { contentText } from '@sederunt/react';
+import { saidText } from '@sederunt/react';
 import { type ReactNode, useState } from 'react';
 import { Button } from '../../components/Button.js';
 import { CopyButton } from '../../components/CopyButton.js';
@@ -63,7 +63,7 @@ export function PersonBubble({
 }
 
 export function ChatMessage({ row, own }: { row: SaidRow; own: string | null }) {
-  const text = contentText(row.event.content);
+  const text = saidText(row.event);
   const { author, at } = row.event;
   if (row.by === 'person') {
     const isAnother = author !== null && author !== own;

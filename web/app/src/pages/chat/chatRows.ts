@@ -1,5 +1,5 @@
 /** From the events of a conversation to what its page shows: the rows, whether a reply is being written, and the sitting. */
-import { contentText, metadataText, type SessionEvent } from '@sederunt/react';
+import { contentText, metadataText, type SessionEvent, saidText } from '@sederunt/react';
 
 interface RowBase {
   /** The sequence of its event. */
@@ -139,6 +139,7 @@ function rowOf(event: SessionEvent, turns: Turns, isBusy: boolean): ChatRow | nu
       return { ...base, kind: 'said', by: 'person', isWaiting, isCut: false, isCrisis: false };
     }
     case 'agent.message': {
+      if (saidText(event) === '' && contentText(event.content) !== '') return null;
       const isCut = metadataOf(event)['interrupted'] === true;
       return { ...base, kind: 'said', by: 'agent', isWaiting: false, isCut, isCrisis: turns.crises.has(turn) };
     }

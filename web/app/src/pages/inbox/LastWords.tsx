@@ -1,5 +1,5 @@
 /** Why it is asked: the agent's last words, and the way to the transcript. */
-import { contentText, useSederuntClient } from '@sederunt/react';
+import { saidText, useSederuntClient } from '@sederunt/react';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { Section } from '../../components/Section.js';
@@ -29,7 +29,7 @@ export function LastWords({ sessionId, staged }: { sessionId: string; staged: un
       }),
     retry: false,
   });
-  const said = (data?.events ?? []).map(({ sequence, content }) => ({ sequence, text: contentText(content) }));
+  const said = (data?.events ?? []).map((event) => ({ sequence: event.sequence, text: saidText(event) }));
   const last = said.find(({ text }) => text !== '' && !isOutput(text, staged));
   const path = `/sessions/${encodeURIComponent(sessionId)}`;
   const link = (

@@ -22,7 +22,7 @@ import { useSessionEvents } from '../hooks/useSessionEvents.js';
 import { useSessionRealtime } from '../hooks/useSessionRealtime.js';
 import type { StreamPhase } from '../stream/follow.js';
 import { firstSentence } from '../vocabulary/announcement.js';
-import { contentText } from '../vocabulary/content.js';
+import { saidText } from '../vocabulary/content.js';
 import { classNames } from './classNames.js';
 import { type RenderMarkdown, TranscriptRowView } from './TranscriptRowView.js';
 import { NO_ROWS, rowHolds, rowIndexOf, type TranscriptRow, transcriptRows } from './transcriptRows.js';
@@ -128,7 +128,8 @@ function useAnnouncement(events: readonly SessionEvent[], isReady: boolean): str
     const message = events.findLast(({ sequence, type }) => sequence <= heard || MESSAGE_TYPES.includes(type));
     if (message === undefined || message.sequence <= heard) return;
     const speaker = message.type === 'agent.message' ? 'agent' : (message.author ?? 'user');
-    setSaid(`${speaker}: ${firstSentence(contentText(message.content))}`);
+    const text = saidText(message);
+    if (text !== '') setSaid(`${speaker}: ${firstSentence(text)}`);
   }, [events, last, isReady]);
   return said;
 }

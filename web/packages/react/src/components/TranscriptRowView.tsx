@@ -1,7 +1,7 @@
 /** One row of a transcript. */
 import { memo, type ReactNode, useState } from 'react';
 import type { SessionEvent } from '../api/types.js';
-import { contentText, isRecord, metadataText, readableJson } from '../vocabulary/content.js';
+import { contentText, isRecord, metadataText, readableJson, saidText } from '../vocabulary/content.js';
 import { clockText, durationText } from '../vocabulary/time.js';
 import { LongText } from './LongText.js';
 import { RowBoundary } from './RowBoundary.js';
@@ -18,8 +18,11 @@ function oneLine(value: unknown): string {
 }
 
 function MessageBody({ event, renderMarkdown }: { event: SessionEvent; renderMarkdown: RenderMarkdown | undefined }) {
-  const text = contentText(event.content);
-  if (text === '') return <span className="sdr-soft">(no text)</span>;
+  const text = saidText(event);
+  if (text === '') {
+    const isSilence = contentText(event.content) !== '';
+    return <span className="sdr-soft">{isSilence ? '(chose to say nothing)' : '(no text)'}</span>;
+  }
   return <LongText text={text} render={renderMarkdown && ((whole) => renderMarkdown(whole, event))} />;
 }
 

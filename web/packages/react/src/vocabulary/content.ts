@@ -34,6 +34,24 @@ export function contentText(content: unknown): string {
     .join('\n');
 }
 
+/** What a model says when it has nothing to say. */
+const SILENCE_MARKERS = ['<NO_REPLY>', '<EMPTY_RESPONSE>'] as const;
+
+/** The text of an event as readers see it: a reply without the markers of silence, empty if nothing else was said. */
+export function saidText(event: Pick<SessionEvent, 'type' | 'content'>): string {
+  const text = contentText(event.content);
+  if (event.type !== 'agent.message' || !SILENCE_MARKERS.some((marker) => text.includes(marker))) return text;
+  const said: string[] = [];
+  for (const char of text) {
+    said.push(char);
+    if (char !== '>') continue;
+    const marker = SILENCE_MARKERS.find((one) => said.slice(-one.length).join('') === one);
+    if (marker !== undefined) said.length -= marker.length;
+  }
+  const left = said.join('');
+  return left.trim() === '' ? '' : left;
+}
+
 /** One key of an event's metadata, if it is a text. */
 export function metadataText(event: Pick<SessionEvent, 'metadata'>, key: string): string | undefined {
   const value = isRecord(event.metadata) ? event.metadata[key] : undefined;
