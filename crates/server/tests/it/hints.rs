@@ -40,7 +40,7 @@ async fn hints_resume_from_their_cursor_or_are_reset(store_kind: StoreKind) {
     resumed.expect("ready").await;
     let hint = resumed.expect("sessions").await;
     assert_eq!(hint["sessions"].as_array().unwrap().last().unwrap()["id"], "b");
-    let mut foreign = owner.follow("/api/stream?cursor=elsewhere.5").await;
+    let mut foreign = owner.follow("/api/stream?topics=sessions&cursor=elsewhere.5").await;
     foreign.expect("ready").await;
     foreign.expect("reset").await;
 }
