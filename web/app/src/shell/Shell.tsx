@@ -37,6 +37,10 @@ function useGoToKeys(): void {
   useKey('new-chat', () => (pageAt(path)?.name === 'chat' ? false : navigate('/chat', { state: NEW_CHAT_ASKED })));
 }
 
+/** How long a page may take to load until the focus that it loses stays lost, and how often that is looked at. */
+const PAGE_WAIT_MS = 10_000;
+const PAGE_POLL_MS = 50;
+
 /**
  * Moves the focus to the page when another page is shown, but not when the app starts. Within one page only where it is lost, as
  * with the row of a list that gave way to what it leads to.
@@ -50,18 +54,26 @@ function useFocusOfPage(place: string, path: string) {
     shown.current = { place, path };
     const isOtherPage = before.place !== place;
     if (isOtherPage) main.current?.scrollTo(0, 0);
+    const left = document.activeElement;
+    const end = performance.now() + PAGE_WAIT_MS;
+    let wait: ReturnType<typeof setTimeout> | undefined;
     const take = () => {
       const { activeElement } = document;
       const isLost = activeElement === null || activeElement === document.body;
       // A page that has put the focus into one of its fields keeps it there, and so does a layer over it.
       const isElsewhere = activeElement?.closest('main, [role="dialog"], [role="alertdialog"]') === null;
       if (isLost || (isOtherPage && isElsewhere)) main.current?.focus({ preventScroll: true });
+      // What led here stays until the page is loaded, and only then loses the focus.
+      else if (activeElement === left && performance.now() < end) wait = setTimeout(take, PAGE_POLL_MS);
     };
     // What is hidden meanwhile loses the focus only when the next frame has been drawn.
     let frame = requestAnimationFrame(() => {
       frame = requestAnimationFrame(take);
     });
-    return () => cancelAnimationFrame(frame);
+    return () => {
+      cancelAnimationFrame(frame);
+      clearTimeout(wait);
+    };
   }, [place, path]);
   return main;
 }
