@@ -1,5 +1,7 @@
 //! What every platform promises: a message is answered once, where it was said, and nobody is answered who must not be.
 
+use sederunt_core::limits;
+
 use crate::desk::{ANN, Desk, GROUP, STRANGER};
 
 on_each_platform!(
@@ -8,6 +10,7 @@ on_each_platform!(
     talk_among_others_in_a_group_is_kept_and_not_answered,
     a_stranger_is_kept_and_told_once_that_nobody_answers,
     a_person_who_asks_is_told_a_code_to_link_the_account_with,
+    a_stranger_who_sends_too_much_holds_nobody_up,
     an_update_that_comes_again_is_answered_once_also_after_new,
     new_begins_a_conversation_and_says_so,
 );
@@ -52,6 +55,21 @@ async fn a_person_who_asks_is_told_a_code_to_link_the_account_with(desk: Desk) {
     let sent = desk.hears(1).await;
     assert_eq!(sent[0].0, STRANGER);
     assert!(sent[0].1.contains("Your code is "), "{sent:?}");
+}
+
+async fn a_stranger_who_sends_too_much_holds_nobody_up(desk: Desk) {
+    for n in 0..limits::STRANGER_MESSAGES_MAX + 5 {
+        desk.platform.say(STRANGER, &format!("Buy this, {n}."));
+    }
+    desk.platform.say(ANN, "Hello.");
+    let sent = desk.hears(2).await;
+    assert_eq!(sent.iter().filter(|(chat, _)| *chat == ANN).count(), 1, "{sent:?}");
+    let sessions = desk.sessions().await;
+    let strangers = sessions
+        .iter()
+        .find(|session| session.details.metadata.value()["telegram_chat_id"] == STRANGER.to_string());
+    let kept = desk.messages(strangers.unwrap()).await.len();
+    assert_eq!(kept, limits::STRANGER_MESSAGES_MAX as usize);
 }
 
 async fn an_update_that_comes_again_is_answered_once_also_after_new(desk: Desk) {

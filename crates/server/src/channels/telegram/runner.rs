@@ -188,8 +188,10 @@ impl TelegramRunner {
         };
         match taken {
             Ok(()) => true,
-            // What will be refused each time must not hold up what is behind it.
-            Err(Error::Invalid { .. } | Error::TooLarge { .. } | Error::Denied(_)) => true,
+            // What will be refused each time must not hold up what is behind it, nor may a stranger who sends too much.
+            Err(
+                Error::Invalid { .. } | Error::TooLarge { .. } | Error::Denied(_) | Error::RateLimited(_),
+            ) => true,
             Err(error) => {
                 self.warn("an update could not be kept; it is asked for again", error.code());
                 false
