@@ -65,9 +65,9 @@ async fn a_stranger_who_sends_too_much_holds_nobody_up(desk: Desk) {
     let sent = desk.hears(2).await;
     assert_eq!(sent.iter().filter(|(chat, _)| *chat == ANN).count(), 1, "{sent:?}");
     let sessions = desk.sessions().await;
-    let strangers = sessions
-        .iter()
-        .find(|session| session.details.metadata.value()["telegram_chat_id"] == STRANGER.to_string());
+    let chat = STRANGER.to_string();
+    let strangers =
+        sessions.iter().find(|session| session.details.metadata.value()["telegram_chat_id"] == chat.as_str());
     let kept = desk.messages(strangers.unwrap()).await.len();
     assert_eq!(kept, limits::STRANGER_MESSAGES_MAX as usize);
 }
